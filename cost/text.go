@@ -14,11 +14,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// textWidth is how wide the plain report may be.
+// textWidth is the maximum width of the plain report.
 const textWidth = 100
 
-// WriteText renders the report for a terminal or a log, at most 100 columns wide and not wider than width, unless that is 0, without
-// colours.
+// WriteText renders the report for a terminal or a log, without colours, at most 100 columns wide, or width if that is less and not 0.
 func (r *Report) WriteText(w io.Writer, width int) error {
 	t := newText(w, width, textWidth)
 	t.head(r)
@@ -34,7 +33,7 @@ func (r *Report) WriteText(w io.Writer, width int) error {
 	return t.err
 }
 
-// WriteSummary renders what fits a screen: WriteText without the single machines and events.
+// WriteSummary renders a report for one screen: WriteText without single machines and events.
 func (r *Report) WriteSummary(w io.Writer, width int) error {
 	t := newText(w, width, textWidth)
 	t.head(r)
@@ -47,14 +46,14 @@ func (r *Report) WriteSummary(w io.Writer, width int) error {
 	return t.err
 }
 
-// text remembers the first error, so that rendering need not stop for each.
+// text keeps the first error, so that callers need not check each line.
 type text struct {
 	w     io.Writer
 	width int
 	err   error
 }
 
-// newText writes lines of a width, at most of another; 0 = that one.
+// newText returns a text with lines of at most width and most columns; width 0 means most.
 func newText(w io.Writer, width, most int) *text {
 	if width == 0 {
 		width = most
@@ -81,7 +80,7 @@ func (t *text) table(title string, g *grid.Grid) {
 	}
 }
 
-// wrapped writes words in lines that fit; all but the first begin with as many blanks as indent has characters.
+// wrapped writes words in lines that fit; later lines are indented by the width of indent.
 func (t *text) wrapped(indent, s string) {
 	for _, line := range grid.Wrap(s, t.width-utf8.RuneCountInString(indent)) {
 		t.line("%s%s", indent, line)
@@ -89,7 +88,7 @@ func (t *text) wrapped(indent, s string) {
 	}
 }
 
-// indented writes a sentence of the head.
+// indented writes an indented sentence.
 func (t *text) indented(format string, args ...any) { t.wrapped("  ", fmt.Sprintf(format, args...)) }
 
 func (t *text) head(r *Report) {
@@ -117,7 +116,7 @@ func (t *text) head(r *Report) {
 	}
 }
 
-// failure says what ended, where, with what last words, and what was lost.
+// failure describes what failed and where, its last output, and what was lost.
 func (t *text) failure(f *Failure) {
 	if f == nil {
 		return
@@ -177,10 +176,10 @@ func (t *text) pools(r *Report) {
 	}
 }
 
-// short reports whether machines ran for a part of what is billed as a whole.
+// short reports whether machines ran for only a part of what is billed as a whole.
 func (p Pool) short() bool { return p.PerHour > 2*dollars(p.OnDemand) }
 
-// PerHourText leaves out what an hour cost of which only minutes were used.
+// PerHourText omits the price per hour if only minutes of billed hours were used.
 func (p Pool) PerHourText() string {
 	if p.short() {
 		return "-"
@@ -188,7 +187,7 @@ func (p Pool) PerHourText() string {
 	return fmt.Sprintf("%.4f", p.PerHour)
 }
 
-// SavingText leaves machines out that were bought on demand: whole hours can make them dearer than their price.
+// SavingText omits on-demand machines, whose cost can exceed their price when whole hours are billed.
 func (p Pool) SavingText() string {
 	if p.short() || strings.HasSuffix(p.Pool, "/"+string(market.OnDemand)) {
 		return "-"
@@ -208,7 +207,7 @@ func (t *text) instances(r *Report) {
 	}
 }
 
-// shortFate leaves room for the reason.
+// shortFate shortens a fate, to leave room for the reason.
 func shortFate(fate string) string {
 	if fate == "evicted without warning" {
 		return "taken"
@@ -228,13 +227,13 @@ func (t *text) waste(r *Report) {
 	t.table("Where time and money went", tab)
 }
 
-// WasteRow is one row of the waste split as people read it. Use is the part's name in JSON; pages colour by it.
+// WasteRow is one row of the waste split as displayed. Use is the row's name in JSON, which pages use to choose a colour.
 type WasteRow struct {
 	Part
 	Use, Name, Meaning string
 }
 
-// Rows lists the split in its reading order.
+// Rows lists the split in reading order.
 func (w Waste) Rows() []WasteRow {
 	if w.Programs {
 		return []WasteRow{
@@ -310,7 +309,7 @@ func (t *text) notes(r *Report) {
 	}
 }
 
-// money returns dollars and cents for a column that says so.
+// money returns dollars and cents without the dollar sign.
 func money(u market.USD) string { return strings.Replace(u.Cents(), "$", "", 1) }
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

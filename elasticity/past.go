@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// What a Past is made of.
+// The parts of a Past.
 type (
 	Ledger      = fleet.Ledger
 	Log         = training.Log
@@ -19,21 +19,21 @@ type (
 	PastLaunch  = fleet.PastLaunch
 )
 
-// Past is what earlier controllers of a run have written down: all that a new one knows of the run before it has asked
-// the provider and the machines.
+// Past is what earlier controllers of a run have written down: everything that a new one knows about the run before querying the provider
+// and the machines.
 type Past struct {
 	Ledger
 	Log
-	Paused  string               // why there are no transient machines, by a budget
-	Target  journal.ScaleDetails // numbers that people or schedulers have set
-	Started time.Time            // when limits of time began to count; zero = now
+	Paused  string               // why there are no transient machines, because of a budget
+	Target  journal.ScaleDetails // numbers set by people or schedulers
+	Started time.Time            // when time limits began to count; zero = now
 }
 
 // ReadPast reads the journal of a run.
 func ReadPast(entries []journal.Entry) (*Past, error) {
 	p := &Past{Log: Log{Generation: 1}}
 	machines := fleet.NewReader(&p.Ledger)
-	goesOn := false // from one start of a controller to the next, which was not in order
+	goesOn := false // from one start of a controller to the next, after a disorderly end
 	for i, e := range entries {
 		switch e.Kind {
 		case journal.Start:
@@ -58,7 +58,7 @@ func ReadPast(entries []journal.Entry) (*Past, error) {
 	return p, nil
 }
 
-// Unwritten returns the prices of a pool that a controller writes down when it begins; nil is the past of a run that begins.
+// Unwritten returns the prices of a pool that a controller writes down when it begins; nil is the past of a new run.
 func (p *Past) Unwritten(pool market.Pool, known *market.History) []market.PricePoint {
 	if p == nil {
 		return (*Ledger)(nil).Unwritten(pool, known)
@@ -66,7 +66,7 @@ func (p *Past) Unwritten(pool market.Pool, known *market.History) []market.Price
 	return p.Ledger.Unwritten(pool, known)
 }
 
-// read loads the numbers that were set.
+// read restores the requested numbers.
 func (p *Past) read(e journal.Entry) (err error) {
 	switch {
 	case e.Kind == journal.Budget && e.To == journal.Paused:
@@ -79,8 +79,8 @@ func (p *Past) read(e journal.Entry) (err error) {
 	return err
 }
 
-// Distrust is for a journal that lost lines: what they said is unknown, so that the machines' word cannot be
-// checked against it. All are given up, and training continues from the newest checkpoint in a generation that none has seen.
+// Distrust handles a journal that lost lines: their content is unknown, so that the machines' reports cannot be checked. All machines are
+// given up, and training continues from the newest checkpoint in a generation that none has seen.
 func (p *Past) Distrust(lost int) {
 	p.Generation += ps.Generation(lost)
 	for i := range p.Machines {

@@ -9,8 +9,8 @@ import (
 )
 
 // A pause is a request like those for other numbers: all transient machines are given up, training rests at a committed cut that the
-// reliable machines hold, and this controller waits. Numbers set before the pause hold again afterwards. A limit on what is spent
-// does less (budget.go): the reliable machines, which cost the same, train on.
+// reliable machines hold, and this controller waits. Afterwards, the numbers set before the pause apply again. A spending limit does less
+// (budget.go): the reliable machines, which cost the same, continue to train.
 
 // pause returns the target of a paused run, or why it cannot be paused.
 func (c *Controller) pause(e ScaleWanted) (target, error) {
@@ -24,7 +24,7 @@ func (c *Controller) pause(e ScaleWanted) (target, error) {
 	switch {
 	case next.paused == "":
 		next.paused, next.scheduled = cmp.Or(e.By, "a user asked"), e.Scheduled
-	case next.scheduled && !e.Scheduled: // a person's pause holds until a person resumes it
+	case next.scheduled && !e.Scheduled: // only a person resumes a person's pause
 		next.paused, next.scheduled = cmp.Or(e.By, "a user asked"), false
 	}
 	return next, nil
@@ -38,8 +38,8 @@ func errOthersPause(t target) error {
 	return fmt.Errorf("a user paused the run (%s), and only a user can resume it", t.paused)
 }
 
-// atRest reports whether a pause is complete: training rests, and every transient machine was sent away. An unanswered launch may
-// still bring one. The provider's word that a machine has ended is not waited for: it can take seconds, and changes nothing.
+// atRest reports whether a pause is complete: training rests, and every transient machine is being terminated. An unanswered launch may
+// still supply one. It does not wait for the provider to confirm that a machine has ended: that can take seconds, and changes nothing.
 func (c *Controller) atRest() bool {
 	if !c.training.Pause.Still() || c.fleet.Switching != nil || c.fleet.Awaiting() {
 		return false

@@ -7,13 +7,12 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Most events change nothing of interest: a price that leaves things as they are, a clock that is done, the
-// report that a command was obeyed. A run of a hundred machines gets thousands a minute, and a simulated one
-// nothing else. So the controller rests: when everything that the state asks for has been done, nothing is looked at
-// again until an event gives it something to do or RestUntil comes. At rest, advance would do nothing; a test holds it to that.
+// Most events change nothing of interest: a price that leaves things as they are, a completed clock, the report that a command was
+// executed. A run of a hundred machines gets thousands a minute, and a simulated one nothing else. So the controller rests: when everything
+// that the state requires has been done, it examines nothing until an event gives it something to do or RestUntil arrives. At rest, advance
+// would do nothing, which a test verifies.
 
-// advance does whatever the state asks for now. Each part looks at the state alone, so that their order
-// matters for promptness only.
+// advance does whatever the state now requires. Each part depends only on the state, so that their order affects only latency.
 func (c *Controller) advance() {
 	f, t := c.fleet, c.training
 	before := t.Snapshot()
@@ -25,7 +24,7 @@ func (c *Controller) advance() {
 		f.Charge()
 		c.advanceEnd()
 		t.Look()
-		c.step.Pending, c.step.RestUntil = true, c.step.Now // until the checkpoint is saved, each event may be the one that is waited for
+		c.step.Pending, c.step.RestUntil = true, c.step.Now // until the checkpoint is saved, any event may be the expected one
 		return
 	}
 	t.AdvanceAdoption()
@@ -40,20 +39,20 @@ func (c *Controller) advance() {
 	f.Charge()
 	c.advanceEnd()
 	c.advanceScale()
-	f.View.Stale() // the last parts too may have changed the fleet
+	f.View.Stale() // the last parts may have changed the fleet, too
 	again, restless := t.Look()
 	c.step.Pending = t.Snapshot() != before || restless
 	c.step.RestUntil = c.nextDue()
-	if again { // that ends: every round gives up at least one machine
+	if again { // this terminates: every round gives up at least one machine
 		c.advance()
 	}
 }
 
-// Resting reports whether the next event may find nothing to do. A driver may then delay reports of progress that does not
-// complete the job, as of the time when it was reported: nothing follows from it by itself.
+// Resting reports whether the next event may find nothing to do. A driver may then delay progress reports that do not complete the job,
+// keeping their timestamps: they have no consequences by themselves.
 func (c *Controller) Resting() bool { return c.training.Resting() }
 
-// plan asks the policy while everything else rests.
+// plan consults the policy while everything else rests.
 func (c *Controller) plan() {
 	acts, relayout, stop := c.step.Acts, c.training.Layout.Due, c.step.Stop
 	c.fleet.Buy()
@@ -62,8 +61,8 @@ func (c *Controller) plan() {
 	}
 }
 
-// NextWake returns the latest time for the next Step. It is always later than the last Step: what is due
-// has been done, or waits for something else, whose end is an event.
+// NextWake returns the latest time for the next Step. It is always later than the last Step: anything due has been done, or waits for an
+// event.
 func (c *Controller) NextWake() time.Time {
 	now := c.step.Now
 	wake := c.fleet.LatestWake()
@@ -78,7 +77,7 @@ func (c *Controller) NextWake() time.Time {
 	return wake
 }
 
-// nextDue returns when there is something to do although nothing happens.
+// nextDue returns when something is due even without events.
 func (c *Controller) nextDue() time.Time {
 	now := c.step.Now
 	due := now.Add(step.Never)
@@ -92,7 +91,7 @@ func (c *Controller) nextDue() time.Time {
 	return due
 }
 
-// dueBeside calls by with each time at which there is something to do besides cuts although nothing happens.
+// dueBeside calls by with each time at which something other than cuts is due even without events.
 func (c *Controller) dueBeside(by func(time.Time)) {
 	c.training.NextDue(by)
 	c.fleet.NextDue(by)
@@ -104,9 +103,9 @@ func (c *Controller) dueBeside(by func(time.Time)) {
 	}
 }
 
-// SkipCuts commits cuts without naming them, for a driver that knows that each would go as the last one did: one is due now, the
-// next after every, step clocks further, and each is answered by all within active. It returns how many: those that end before
-// a time, and before anything else is due.
+// SkipCuts commits cuts without naming them, for a driver that knows that each would proceed like the last one: one is due now, the next
+// after every, step clocks further, and each is answered by all within active. It returns their number: those that end before a time, and
+// before anything else is due.
 func (c *Controller) SkipCuts(now, before time.Time, every, active time.Duration, clocks ps.Clock) (n int) {
 	if c.cfg.Grows || !c.Resting() || !c.step.RestUntil.Equal(now) || !c.training.OnlyCuts(now) {
 		return 0
@@ -126,5 +125,5 @@ func (c *Controller) SkipCuts(now, before time.Time, every, active time.Duration
 	return n
 }
 
-// unjudged is longer than any machine is silent; ten times as long is still a duration.
+// unjudged exceeds any machine's silence; ten times it is still a valid duration.
 const unjudged = step.Never / 10

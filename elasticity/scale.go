@@ -15,38 +15,38 @@ import (
 
 // The four calls of an elastic parameter server: add and remove workers and servers, while training continues.
 //
-// A request replaces the job's own numbers until the next request. The policy still chooses pools, bids and times, and the
-// layout chooses the servers. Purchases, moves, hand-overs and retirements follow as at any other time, and training never
-// stops.
+// A request replaces the job's own numbers until the next request. The policy still chooses pools, bids and times, and the layout chooses
+// the servers. Purchases, moves, hand-overs and retirements follow as at any other time, and training never stops.
 
-// ScaleWanted asks for more or fewer machines, counted from the numbers wanted now, or (Reset) for the job's own numbers
-// again; both together count from the job's own numbers. Workers are transient machines; whether reliable ones work depends on the stage.
+// ScaleWanted requests more or fewer machines, relative to the numbers wanted now, or (Reset) the job's own numbers; with both, relative to
+// the job's own numbers. Workers are transient machines; whether reliable ones work depends on the stage.
 type ScaleWanted struct {
 	ID      uint64 // of the request
 	Workers int
 	Servers int
-	// Reliable machines hold the solution: what serves, in stage 1, and all backups.
+	// Reliable machines hold the solution: they serve in stage 1, and hold all backups.
 	Reliable int
 	Reset    bool
-	// Pause gives up all transient machines and lets training rest, Resume ends that; see pause.go. Numbers may come with a Resume.
+	// Pause gives up all transient machines and lets training rest, Resume ends that; see pause.go. A Resume may include numbers.
 	Pause, Resume bool
-	// Scheduled: a scheduler asks. Its Resume lifts no other pause than a scheduler's, and changes nothing where there is none.
+	// Scheduled: the requester is a scheduler. Its Resume lifts only a scheduler's pause, and changes nothing if there is none.
 	Scheduled bool
-	// Cancel names a task of an array of programs that is to end for good, or a shared host that is to go; nothing else comes with it.
+	// Cancel names a task of an array of programs that should end permanently, or a shared host that should go; it cannot be combined with
+	// others.
 	Cancel  string
-	MoveAll string // InWindow, AtOnce or FaultIn: every partition goes to another server, for drills
+	MoveAll string // InWindow, AtOnce or FaultIn: every partition moves to another server, for drills
 	By      string // requester, for the journal
 }
 
-// How every partition goes to another server (ScaleWanted.MoveAll).
+// How partitions move to another server (ScaleWanted.MoveAll).
 const (
-	InWindow = "window"   // between a clock's reads and its contributions, as moves usually go
+	InWindow = "window"   // between a clock's reads and its contributions, as usual
 	AtOnce   = "at-once"  // as from a machine that has little time left
-	FaultIn  = "fault-in" // the new owner serves in the window, and fetches rows as they are needed (decision 16)
+	FaultIn  = "fault-in" // the new owner serves in the window, and fetches rows on demand (decision 16)
 )
 
-// Scaled answers a ScaleWanted; Err is the reason for a refusal. It comes a second time when the numbers are reached
-// (Reached), or when they will not be (Err).
+// Scaled answers a ScaleWanted; Err is the reason for a refusal. It is sent a second time when the numbers are reached (Reached), or when
+// they cannot be (Err).
 type Scaled struct {
 	ID      uint64
 	Err     error
@@ -61,13 +61,13 @@ func (Scaled) Action()     {}
 type Scale struct {
 	Workers, Servers int
 	Want             bidding.Want // of transient machines
-	WantServers      int          // 0 = as many as the stage has
+	WantServers      int          // 0 = the stage's number
 	// Reliable machines that take part and stay, and how many should.
 	Reliable, WantReliable int
 	Paused                 bool // or about to be
 }
 
-// ask changes the demands on the fleet and on training.
+// ask changes the demand for machines and the training's settings.
 func (c *Controller) ask() {
 	c.demand.Workers, c.demand.Asked, c.demand.Reliable = c.wanted(), c.target.asked, c.wantReliable()
 	c.demand.Leaves = c.target.leaves
@@ -76,7 +76,7 @@ func (c *Controller) ask() {
 	c.demand.Paused, c.training.Pause.Why = cmp.Or(c.target.paused, c.overBudget), c.target.paused
 }
 
-// wanted returns what there would be without a pause.
+// wanted returns the numbers that would apply without a pause.
 func (c *Controller) wanted() bidding.Want {
 	if c.target.asked {
 		return c.target.want
@@ -87,7 +87,7 @@ func (c *Controller) wanted() bidding.Want {
 // wantReliable returns how many reliable machines there should be.
 func (c *Controller) wantReliable() int {
 	n := cmp.Or(c.target.reliable, max(c.cfg.Reliable.Count, 1))
-	if c.target.reliable > 0 && !c.target.measured || c.target.lent == 0 { // a requested number holds
+	if c.target.reliable > 0 && !c.target.measured || c.target.lent == 0 { // a requested number has priority
 		return n
 	}
 	return max(min(n+c.target.lent, c.cfg.Job.Schema.Partitions), n)
@@ -109,7 +109,7 @@ func (c *Controller) Scale() Scale {
 	return s
 }
 
-// takeGrant has a run that begins or resumes want what a scheduler granted it. A person's pause stays.
+// takeGrant sets the demand of a starting or resuming run to a scheduler's grant. A person's pause stays.
 func (c *Controller) takeGrant() {
 	b, t := c.cfg.Bounds, &c.target
 	if b == nil || b.Granted < 0 || c.cfg.Want.VCPU > 0 {
@@ -135,7 +135,7 @@ func (c *Controller) takeGrant() {
 // scheduled reports whether a job server's scheduler decides how many machines the run has.
 func (c *Controller) scheduled() bool { return c.cfg.Bounds != nil && c.cfg.Bounds.Granted >= 0 }
 
-// bounded refuses what goes beyond the job's own numbers, where a job server bounds the run.
+// bounded refuses requests beyond the job's own numbers, if a job server bounds the run.
 func (c *Controller) bounded(e ScaleWanted, next target) error {
 	own, reliable := c.cfg.Want, c.cfg.Reliable.Count
 	switch {
@@ -206,7 +206,7 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 		return target{}, errors.New("nothing was asked for: how many workers, servers or reliable machines more or fewer?")
 	case e.Reset && !numbers:
 		return target{}, c.admit(max(c.cfg.Reliable.Count, 1))
-	case e.Reset: // counted from the job's own numbers: asked twice it is the same
+	case e.Reset: // relative to the job's own numbers: repeating it has no effect
 		next.want = c.cfg.Want
 	default:
 		next = c.target
@@ -231,7 +231,7 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 			return target{}, fmt.Errorf("%d transient machines cannot be %d servers: remove servers as well, or fewer workers",
 				c.fleet.Roster.MachinesFor(next.want), next.servers)
 		}
-		next.want, err = c.moreWorkers(next.want, lacking) // servers need machines to be on
+		next.want, err = c.moreWorkers(next.want, lacking) // servers need machines to run on
 	}
 	return next, err
 }
@@ -261,7 +261,7 @@ func (c *Controller) moreWorkers(want bidding.Want, more int) (bidding.Want, err
 	return want, nil
 }
 
-// moreReliable refuses what the machines that are left could not hold.
+// moreReliable refuses numbers with which the remaining machines could not hold the job.
 func (c *Controller) moreReliable(more int) (int, error) {
 	have := c.wantReliable()
 	switch n := have + more; {
@@ -294,7 +294,7 @@ func (c *Controller) moreServers(servers, more int) (int, error) {
 	}
 }
 
-// admit returns why that number of reliable machines cannot hold the job alone; nil when they can, or when that is unknown.
+// admit returns why this number of reliable machines cannot hold the job alone; nil if they can, or if that is unknown.
 func (c *Controller) admit(reliable int) error {
 	kind := c.fleet.LeastReliable()
 	return c.training.Admit(reliable, kind.Name, kind.MemoryMiB)
@@ -303,7 +303,7 @@ func (c *Controller) admit(reliable int) error {
 // closing reports whether the run is about to end.
 func (c *Controller) closing() bool { return c.step.Closing() || c.training.Need().Done }
 
-// advanceScale answers requests that have been fulfilled.
+// advanceScale answers fulfilled requests.
 func (c *Controller) advanceScale() {
 	if len(c.target.waiting) == 0 {
 		return
@@ -323,8 +323,8 @@ func (c *Controller) advanceScale() {
 	c.target.waiting, c.demand.Awaited = nil, false
 }
 
-// scaled reports whether as many machines take part as are wanted, and everything is where it should be. A split whose release
-// was requested is not, even when it is to return there.
+// scaled reports whether the wanted number of machines takes part, and everything is in place. A split whose release was requested is not,
+// even if it will return to the same machine.
 func (c *Controller) scaled() bool {
 	if !c.training.Settled() || c.fleet.Switching != nil {
 		return false
@@ -376,7 +376,7 @@ func (c *Controller) recordScale(from, why string, seconds float64) {
 	})
 }
 
-// details returns what a later controller must know of a target.
+// details returns what a later controller must know about a target.
 func (t *target) details() json.RawMessage {
 	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable, Measured: t.measured, Lent: t.lent, Leaves: string(t.leaves), Paused: t.paused, Scheduled: t.scheduled}
 	if t.asked {

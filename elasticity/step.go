@@ -32,8 +32,8 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Step takes events and returns what to do about them, in order. The slice is good until the next Step. Time never goes back, and
-// may leap: the driver was stopped. Events that came together belong in one step: a thousand notices are one decision.
+// Step takes events and returns what to do about them, in order. The slice is valid until the next Step. Time never goes back, but may jump
+// if the driver was suspended. Simultaneous events belong in one step: a thousand notices are one decision.
 //
 //  1. take hands each event to the fleet or to training, which note it and report whether something may be due.
 //  2. If so, or when something falls due by time, advance does what is due, once for all events.
@@ -61,8 +61,8 @@ func (c *Controller) Step(now time.Time, events ...Event) []Action {
 	return c.step.Actions()
 }
 
-// leavesMachines reports whether an event that brings nothing due leaves every machine as it was. The policy decides every minute, and
-// looking at a thousand machines costs more than its answer.
+// leavesMachines reports whether an event after which nothing is due leaves every machine unchanged. The policy decides every minute, and
+// examining a thousand machines costs more than its answer.
 func leavesMachines(e Event) bool {
 	switch e := e.(type) {
 	case PriceChanged, Wake:
@@ -86,7 +86,7 @@ func (c *Controller) begin() {
 	c.fleet.Begin()
 }
 
-// take applies an event. It reports whether it may need more than planning: see rest.go.
+// take applies an event. It reports whether more than planning may be necessary: see rest.go.
 func (c *Controller) take(e Event) (due bool) {
 	switch e := e.(type) {
 	case Reported:
@@ -121,7 +121,7 @@ func (c *Controller) take(e Event) (due bool) {
 	return true
 }
 
-// State returns what the policy sees now. Its slices are good until the next Step, and not to be changed.
+// State returns what the policy sees now. Its slices are valid until the next Step, and must not be changed.
 func (c *Controller) State() bidding.State { return c.fleet.View.State() }
 
 // Totals returns the run's figures so far.

@@ -1,4 +1,4 @@
-// Package examples has the demo's job file, which the program carries along for `tierml demo`.
+// Package examples has the demo's job file, embedded for `tierml demo`.
 package examples
 
 import _ "embed"

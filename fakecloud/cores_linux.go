@@ -21,7 +21,7 @@ func coresHere() (all []int) {
 	return all
 }
 
-// startOn starts a process that has these cores only, with all that it starts; none = all. Where that is refused it has all.
+// startOn starts a process on these cores only, with everything that it starts; none = all. If pinning fails, it may use all cores.
 func startOn(cores []int, command *exec.Cmd) error {
 	var before, set unix.CPUSet
 	if len(cores) == 0 || unix.SchedGetaffinity(0, &before) != nil {
@@ -30,11 +30,11 @@ func startOn(cores []int, command *exec.Cmd) error {
 	for _, core := range cores {
 		set.Set(core)
 	}
-	runtime.LockOSThread() // a process inherits the cores of the thread that makes it
+	runtime.LockOSThread() // a process inherits the cores of the thread that starts it
 	_ = unix.SchedSetaffinity(0, &set)
 	err := command.Start()
 	if unix.SchedSetaffinity(0, &before) == nil {
-		runtime.UnlockOSThread() // else the thread ends with its goroutine
+		runtime.UnlockOSThread() // otherwise the thread ends with its goroutine
 	}
 	return err
 }

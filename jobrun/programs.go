@@ -26,17 +26,17 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Programs is the input of a run of users' programs besides the job.
+// Programs is the input of a run of user programs, apart from the job.
 type Programs struct {
-	Work    float64           // of all, in floating-point operations, as plans count it
-	Length  time.Duration     // of one, in market time
-	Undone  time.Duration     // of a machine's work, by an eviction; see bidding.Job
-	Secrets map[string]string // are in no file
-	Past    *programs.Past    // nil = the run begins
+	Work    float64           // total, in floating-point operations, as in plans
+	Length  time.Duration     // of one program, in market time
+	Undone  time.Duration     // share of a machine's work lost in an eviction; see bidding.Job
+	Secrets map[string]string // not stored in any file
+	Past    *programs.Past    // nil = a new run
 }
 
 const (
-	// programGrace is from SIGTERM to SIGKILL, where nothing else limits it, by the wall clock: torchrun takes 30 s to end its own.
+	// programGrace is the wall-clock time from SIGTERM to SIGKILL, if nothing else limits it: torchrun takes 30 s to end its processes.
 	programGrace = 30 * time.Second
 	// localGrace is programGrace on the fake cloud, where machines last minutes.
 	localGrace = 3 * time.Second
@@ -46,10 +46,10 @@ const (
 	stepLine = time.Second
 )
 
-// Store returns the store of a run's programs: a folder where its checkpoints are.
+// Store returns the store of a run's programs, a folder next to its checkpoints.
 func (s State) Store() string { return location.Join(s.Checkpoints, "program") }
 
-// placeWorkdir packs the workdir, stores it where all machines can fetch it, and returns what they run.
+// placeWorkdir packs the workdir, stores it for all machines, and returns the description of the programs.
 func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 	job, store := r.cfg.Job, r.state.Store()
 	spec := program.Spec{
@@ -61,7 +61,7 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 			spec.Rungs = append(spec.Rungs, rung.At)
 		}
 	}
-	if job.Tasks > 0 || job.Elastic() || job.Resources.Count.Most == 1 { // a gang is saved in rounds
+	if job.Tasks > 0 || job.Elastic() || job.Resources.Count.Most == 1 { // gangs are saved in rounds
 		spec.Every = r.cfg.Clock.ToWall(job.State.Every)
 	}
 	if job.Workdir != "" {
@@ -86,7 +86,7 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 // PackWorkdir packs a job's workdir without its state and without directories of runs in it.
 func PackWorkdir(ctx context.Context, job *config.Job, runs string, to io.Writer) (pack.Packed, error) {
 	if info, err := os.Stat(job.Workdir); err == nil && info.Mode().IsRegular() {
-		return pack.Copy(ctx, job.Workdir, to) // packed where it came from
+		return pack.Copy(ctx, job.Workdir, to) // already packed
 	}
 	var skip []string
 	if runs, err := filepath.Abs(runs); err == nil {
@@ -100,7 +100,7 @@ func PackWorkdir(ctx context.Context, job *config.Job, runs string, to io.Writer
 	return pack.Pack(ctx, job.Workdir, to, pack.Options{Skip: skip})
 }
 
-// programController decides for a run of programs.
+// programController returns the controller of a run of programs.
 func (r *session) programController(history map[market.Pool]*market.History) (runner.Controller, error) {
 	job := r.cfg.Job
 	policy, err := job.Decider()
@@ -159,7 +159,7 @@ func (r *session) fetchOutputs(ctx context.Context) (stop func(hurry bool)) {
 	}
 }
 
-// describeProgram completes the journal's first line.
+// describeProgram adds the program to the journal's first line.
 func (r *session) describeProgram(d *journal.StartDetails) {
 	job := r.cfg.Job
 	d.App = "program"

@@ -12,11 +12,11 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// demand is what a machine of the fleet holds in memory, at least or at most.
+// demand is the memory that a machine of the fleet needs, at least or at most.
 type demand struct {
 	worker, serving int64
-	as              string // what it serves as
-	either          bool   // there are fewer splits than machines: those that serve may have none
+	as              string // role in which it serves
+	either          bool   // fewer splits than machines: those that serve may have none
 }
 
 func (d demand) total() int64 {
@@ -34,9 +34,9 @@ func (d demand) String() string {
 	return fmt.Sprintf("%s, and %s %s", worker, d.as, Bytes(d.serving))
 }
 
-// AdmitMachines drops the pools whose machines cannot hold what a machine of the fleet certainly holds: rows that a split reads whatever
-// the data are (least, Index: TableID), and its share of the serving. A job to which no pool is left is refused. What may be too
-// little, as it depends on the data, is a warning.
+// AdmitMachines drops pools whose machines lack the memory that the fleet certainly needs: rows that a split reads whatever the data are
+// (least, by TableID), and the machine's share of the serving. It returns an error if no pool remains. What may not suffice, depending on
+// the data, is a warning.
 func AdmitMachines(job *config.Job, choice *Resolved, schema *ps.Schema, least []uint64) (warnings []string, err error) {
 	a := admission{job: job, choice: choice, schema: schema}
 	var small, doubtful []market.InstanceType
@@ -68,7 +68,7 @@ func AdmitMachines(job *config.Job, choice *Resolved, schema *ps.Schema, least [
 	return warnings, nil
 }
 
-// admission compares machine types with what a job asks of their memory.
+// admission compares machine types with the memory that a job needs.
 type admission struct {
 	job    *config.Job
 	choice *Resolved
@@ -79,11 +79,11 @@ func (a *admission) has(t market.InstanceType) string {
 	return Bytes(tiers.UsableMemory(t.MemoryMiB)) + " of memory"
 }
 
-// demand returns what a machine of a type holds if splits read these numbers of rows of each table; nil = all.
+// demand returns the memory that a machine of a type needs if splits read these numbers of rows of each table; nil = all.
 func (a *admission) demand(t market.InstanceType, rows []uint64) demand {
 	n := wanted(a.choice.Want, t)
 	if n == 0 {
-		return demand{} // none is bought
+		return demand{} // none will be bought
 	}
 	d := demand{worker: tiers.WorkerMemory(a.schema, rows), either: n > a.schema.Splits}
 	stages := a.job.Stages
@@ -104,7 +104,7 @@ func (d *demand) serve(s *ps.Schema, rows []uint64, servers int) {
 	d.serving, d.as = tiers.ServingMemory(s, rows, servers), fmt.Sprintf("one of at most %d that serve", servers)
 }
 
-// refusal is the fault of a job that none of the types can work for, with the figures of the largest.
+// refusal returns the error of a job that fits none of the types, with the figures of the largest.
 func (a *admission) refusal(types []market.InstanceType, least []uint64) error {
 	largest := slices.MaxFunc(types, func(x, y market.InstanceType) int { return int(x.MemoryMiB - y.MemoryMiB) })
 	names := make([]string, len(types))
@@ -117,7 +117,7 @@ func (a *admission) refusal(types []market.InstanceType, least []uint64) error {
 		fmt.Sprintf("admit a type with at least %s of memory, or choose a smaller model", Bytes(tiers.MemoryFor(d.total()))))
 }
 
-// wanted returns how many of a type satisfy what a job wants; 0 when that is unknown.
+// wanted returns how many machines of a type a job wants; 0 if unknown.
 func wanted(want bidding.Want, t market.InstanceType) int {
 	if want.VCPU == 0 {
 		return want.Machines

@@ -15,30 +15,30 @@ import (
 	"time"
 )
 
-// container is where a machine's setup and programs run when the job names an image: one for the machine, so that what setup installs stays. It
-// sees the machine's network, so that notices and ranks find each other as ever, and Config.Dir at the same path.
+// container is where a machine's setup and programs run when the job names an image: one per machine, so that what setup installs persists.
+// It shares the machine's network, so that notices and ranks are reachable, and has Config.Dir at the same path.
 type container struct {
 	runtime string // docker or podman
 	name    string
 	holder  *exec.Cmd
-	hold    io.WriteCloser // its end is the container's, also when this process is killed
+	hold    io.WriteCloser // closing it ends the container, even if this process is killed
 	ended   chan struct{}
 }
 
-// runtimes are tried in this order: images with drivers for GPUs have Docker set up for them.
+// runtimes are tried in this order: images with GPU drivers usually have Docker set up.
 var runtimes = []string{"docker", "podman"}
 
 const (
-	// inside is the first process of a container.
+	// inside is the script of the container's first process.
 	inside = `echo ready; read -r _ || :`
-	// insidePrelude is prelude for a container: the environment comes on standard input, NAME=VALUE with a zero byte behind each, so that
-	// neither command lines nor the runtime's files have secrets.
+	// insidePrelude is the prelude for a container: the environment comes on standard input, as NAME=VALUE terminated by zero bytes, which
+	// keeps secrets out of command lines and the runtime's files.
 	insidePrelude = `trap 'exit 143' TERM; while IFS= read -r -d '' one; do export "$one"; done; exec </dev/null; . "$0"`
 	// endWithin is how long a container may take to end by itself.
 	endWithin = 5 * time.Second
 )
 
-// openContainer gets the image, if it is not there, and starts a container of it. What the runtime says about that goes to out.
+// openContainer pulls the image, if it is not present, and starts a container. The runtime's output goes to out.
 func openContainer(ctx context.Context, image, dir string, out io.Writer) (*container, error) {
 	program, err := Runtime(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func openContainer(ctx context.Context, image, dir string, out io.Writer) (*cont
 	}
 }
 
-// Runtime returns the first container runtime of this machine that works, or why programs with an image cannot run here.
+// Runtime returns the first container runtime that works on this machine, or why programs with an image cannot run here.
 func Runtime(ctx context.Context) (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", errors.New("containers of programs need Linux")
@@ -93,7 +93,7 @@ func Runtime(ctx context.Context) (string, error) {
 			faults = append(faults, program+" is not installed")
 			continue
 		}
-		said, err := exec.CommandContext(ctx, program, "ps", "--quiet").CombinedOutput() // asks the daemon, if there is one
+		said, err := exec.CommandContext(ctx, program, "ps", "--quiet").CombinedOutput() // contacts the daemon, if there is one
 		if err == nil {
 			return program, nil
 		}
@@ -111,7 +111,7 @@ func lastWords(said []byte, err error) string {
 	return err.Error()
 }
 
-// pull has the image on this machine, and returns its name there.
+// pull ensures that the image is present, and returns its full name.
 func (c *container) pull(ctx context.Context, image string, out io.Writer) (string, error) {
 	if exec.CommandContext(ctx, c.runtime, "image", "inspect", image).Run() == nil {
 		return image, nil
@@ -125,7 +125,7 @@ func (c *container) pull(ctx context.Context, image string, out io.Writer) (stri
 	return image, nil
 }
 
-// qualified names the registry that Docker means where none is named; Podman would ask.
+// qualified adds the registry that Docker assumes when none is named; Podman would prompt.
 func qualified(image string) string {
 	first, _, more := strings.Cut(image, "/")
 	switch {
@@ -137,7 +137,7 @@ func qualified(image string) string {
 	return "docker.io/" + image
 }
 
-// options returns those of the container; the image comes next.
+// options returns the container's options; the image follows.
 func (c *container) options(dir string) []string {
 	user := fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
 	if c.runtime == "podman" {
@@ -154,7 +154,8 @@ func (c *container) options(dir string) []string {
 	return options
 }
 
-// command runs a script in the container. All that it starts has the identity in its environment; the runtime's own processes have not.
+// command runs a script in the container. Everything that it starts has the identity in its environment; the runtime's own processes do
+// not.
 func (c *container) command(script, dir, id string, env []string) *exec.Cmd {
 	cmd := exec.Command(c.runtime, "exec", "--interactive", "--env", identity+"="+id, "--workdir", dir, c.name, "bash", "-euo", "pipefail", "-c", insidePrelude, script)
 	var all strings.Builder
@@ -165,7 +166,7 @@ func (c *container) command(script, dir, id string, env []string) *exec.Cmd {
 	return cmd
 }
 
-// enter returns a line of a shell that runs a script with its arguments in the container, unless it is there already.
+// enter returns a shell line that runs a script with its arguments in the container, unless the shell is inside already.
 func (c *container) enter(script string) string {
 	return `[ -n "${TIERML_INSIDE-}" ] || { terminal=; [ ! -t 0 ] || terminal=--tty; exec ` + c.runtime + " exec --interactive $terminal --env TIERML_INSIDE=1 " +
 		c.name + " bash " + quote(script) + ` "$@"; }` + "\n"
@@ -191,7 +192,7 @@ func (c *container) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
-	_ = exec.CommandContext(ctx, c.runtime, "rm", "--force", c.name).Run() // it may be gone
+	_ = exec.CommandContext(ctx, c.runtime, "rm", "--force", c.name).Run() // it may no longer exist
 	_ = c.holder.Process.Kill()
 	<-c.ended
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/tierml/tierml/internal/blob"
 )
 
-// Config is what a machine needs to run programs.
+// Config is the configuration of a Machine.
 type Config struct {
 	Spec    Spec
-	Dir     string      // for everything on this machine
-	Report  func(Event) // called by one goroutine at a time; should return soon
+	Dir     string      // for all files on this machine
+	Report  func(Event) // called by one goroutine at a time; should return quickly
 	Log     *slog.Logger
-	Environ []string // what programs inherit; nil = this process's environment
-	// Keys are the run's credentials for its store, which programs get with Spec.CloudAccess only; nil = it has none.
+	Environ []string // inherited by programs; nil = this process's environment
+	// Keys are the run's credentials for its store, passed to programs only with Spec.CloudAccess; nil = none.
 	Keys func() (blob.Keys, error)
 }
 
-// Machine runs one attempt after the other. Its methods only ask; what happens is reported.
+// Machine runs attempts one after another. Its methods only make requests; results are reported.
 type Machine struct {
 	config  Config
 	notices *noticeServer
@@ -34,17 +34,17 @@ type Machine struct {
 	attempts sync.WaitGroup
 	mu       sync.Mutex
 	last     *attempt
-	warned   *ending // an eviction is the machine's, whatever runs
+	warned   *ending // set once the machine has an eviction notice, for all attempts
 	closed   bool
 
-	// Used by the attempt that runs, one after the other.
-	fetched bool // the folder is there
+	// Used by the running attempt, one after another.
+	fetched bool // the folder exists
 	used    bool // an attempt has run in it
 	// container is where programs run; nil = none yet, or the job names no image.
 	container *container
 }
 
-// New makes a machine ready. Close ends it.
+// New returns a ready machine. Close it when done.
 func New(config Config) (*Machine, error) {
 	if err := config.Spec.Check(); err != nil {
 		return nil, err
@@ -77,7 +77,8 @@ func New(config Config) (*Machine, error) {
 	return &Machine{config: config, notices: b, space: space}, nil
 }
 
-// Start begins an attempt, after the one before has ended: it is killed, and its state not saved. The same attempt again is the same message again.
+// Start begins an attempt after killing the previous one, whose state is not saved. Repeating an attempt is a duplicate message and has no
+// effect.
 func (m *Machine) Start(s Start) error {
 	if s.Key == "" || strings.ContainsAny(s.Key, "/\\ ") || strings.HasPrefix(s.Key, ".") {
 		return fmt.Errorf("%q is no name for a program's state", s.Key)
@@ -106,8 +107,8 @@ func (m *Machine) Start(s Start) error {
 	return nil
 }
 
-// Notice warns the program: the machine goes at the deadline, or (rebalance) is likely to go some time. What mirroring needs is kept free
-// before the deadline.
+// Notice warns the program that the machine goes at the deadline, or (early) is likely to go at some time. The time that mirroring needs is
+// reserved before the deadline.
 func (m *Machine) Notice(deadline time.Time, early bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,8 +125,8 @@ func (m *Machine) Notice(deadline time.Time, early bool) {
 	}
 }
 
-// Save mirrors the state now, or at the program's next step where it takes snapshots. Round is the number of a set over several ranks, which grows;
-// 0 = no set.
+// Save mirrors the state now, or at the program's next step if it takes snapshots. Round numbers a set over several ranks, increasing; 0 =
+// no set.
 func (m *Machine) Save(round uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,7 +135,7 @@ func (m *Machine) Save(round uint64) {
 	}
 }
 
-// SetPeers puts the other ranks that run into the program's file.
+// SetPeers writes the other running ranks to the program's file.
 func (m *Machine) SetPeers(peers []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +153,7 @@ func (m *Machine) Stop(grace time.Duration, save bool) {
 	}
 }
 
-// Finish ends the program in order and saves its state, as far as both take no longer than a time. Then it does what Close does.
+// Finish ends the program gracefully and saves its state, within the given time. Then it closes the machine.
 func (m *Machine) Finish(within time.Duration) {
 	now := time.Now()
 	m.mu.Lock()
@@ -172,7 +173,7 @@ func (m *Machine) Finish(within time.Duration) {
 	m.Close()
 }
 
-// Close kills what runs, and waits.
+// Close kills what runs, and waits for it.
 func (m *Machine) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -198,15 +199,15 @@ func (m *Machine) state() string {
 	return filepath.Join(m.work(), filepath.FromSlash(m.config.Spec.State))
 }
 
-// ending says how an attempt is to end. The zero times are none.
+// ending describes how an attempt should end. Zero times mean none.
 type ending struct {
 	kind     string
-	deadline time.Time // the machine goes
-	kill     time.Time // the program must go
+	deadline time.Time // when the machine goes
+	kill     time.Time // when the program must be killed
 	save     bool
 }
 
-// and merges a later request: the earlier times hold, and the state is saved only if both want it.
+// and merges a later request: the earlier times apply, and the state is saved only if both want it.
 func (e ending) and(later ending) ending {
 	earliest := func(a, b time.Time) time.Time {
 		if a.IsZero() || !b.IsZero() && b.Before(a) {
@@ -222,7 +223,7 @@ func (e ending) and(later ending) ending {
 	return e
 }
 
-// newAttempt makes one that has not begun.
+// newAttempt returns an attempt that has not started.
 func newAttempt(m *Machine, s Start) *attempt {
 	a := &attempt{m: m, start: s, peers: s.Peers, done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	a.all, a.abandon = context.WithCancel(context.Background())

@@ -18,16 +18,16 @@ import (
 
 // Kinds of notices.
 const (
-	evicted   = "eviction"  // the machine goes at the deadline
-	rebalance = "rebalance" // it is likely to go, at an unknown time
-	stopped   = "stop"      // the program is ended at the deadline, the machine stays
+	evicted   = "eviction"  // the machine is reclaimed at the deadline
+	rebalance = "rebalance" // likely, at an unknown time
+	stopped   = "stop"      // the program ends at the deadline, the machine stays
 )
 
-// notice is what a program can read of what is to come, in the file and from the URL.
+// notice is what a program can read from the file and the URL about a coming interruption.
 type notice struct {
 	Kind     string     `json:"kind"`
 	Deadline *time.Time `json:"deadline,omitempty"` // nil = unknown
-	Seconds  *float64   `json:"seconds,omitempty"`  // until then, when it was read or written
+	Seconds  *float64   `json:"seconds,omitempty"`  // until the deadline, when read or written
 }
 
 func newNotice(kind string, deadline time.Time) notice {
@@ -47,7 +47,7 @@ func (n notice) at(now time.Time) notice {
 	return n
 }
 
-// write puts the notice into a file, which is there as a whole or not at all.
+// write writes the notice to a file atomically.
 func (n notice) write(name string, now time.Time) error {
 	text, err := json.Marshal(n.at(now))
 	if err != nil {
@@ -56,7 +56,7 @@ func (n notice) write(name string, now time.Time) error {
 	return replace(name, append(text, '\n'))
 }
 
-// replace writes a file through a rename.
+// replace writes a file atomically, by a rename.
 func replace(name string, text []byte) error {
 	scratch := filepath.Join(filepath.Dir(name), ".new-"+filepath.Base(name))
 	if err := os.WriteFile(scratch, text, 0o600); err != nil {
@@ -65,12 +65,12 @@ func replace(name string, text []byte) error {
 	return os.Rename(scratch, name)
 }
 
-// noticeServer answers GET /notice: 404 as long as nothing is to come, like a cloud's metadata service.
-// With keys it answers GET /credentials, as the AWS SDKs ask for them in containers.
+// noticeServer answers GET /notice: 404 while there is no notice, like a cloud's metadata service. With keys it answers GET /credentials,
+// which the AWS SDKs request in containers.
 type noticeServer struct {
 	url    string
 	keys   func() (blob.Keys, error) // nil = programs get none
-	secret string                    // which a request for them shows
+	secret string                    // must be in requests for keys
 	server *http.Server
 	served chan struct{}
 
@@ -90,7 +90,7 @@ func serveNotices(keys func() (blob.Keys, error), log *slog.Logger) (*noticeServ
 	b.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		defer close(b.served)
-		_ = b.server.Serve(sameuser.Listener(listener, log)) // ends with close
+		_ = b.server.Serve(sameuser.Listener(listener, log)) // returns on close
 	}()
 	return b, nil
 }
@@ -104,7 +104,7 @@ func (b *noticeServer) answer(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(n.at(time.Now())) // the client may be gone
+	_ = json.NewEncoder(w).Encode(n.at(time.Now())) // the client may have disconnected
 }
 
 // credentials answers in the form of https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html.
@@ -123,7 +123,7 @@ func (b *noticeServer) credentials(w http.ResponseWriter, r *http.Request) {
 		"Expiration": keys.Expires.UTC()})
 }
 
-// environment returns where a program finds what is served.
+// environment returns the variables that tell a program where this server is.
 func (b *noticeServer) environment() map[string]string {
 	env := map[string]string{"TIERML_NOTICE_URL": b.url + "/notice"}
 	if b.keys != nil {

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// tick is how often a running program is looked after.
+	// tick is the interval at which a running program is checked.
 	tick = 100 * time.Millisecond
-	// remindEvery is how often processes that a signal has missed get it again.
+	// remindEvery is the interval at which processes that missed a signal get it again.
 	remindEvery = 500 * time.Millisecond
-	// reportEvery bounds reports of progress.
+	// reportEvery is the least time between reports of progress.
 	reportEvery = 500 * time.Millisecond
-	// aheadEvery is the pause between looks for finished files while a program ends.
+	// aheadEvery is the pause between searches for finished files while a program ends.
 	aheadEvery = 300 * time.Millisecond
-	// lastMoment is how shortly before a program failed a file must have been written to be taken for half of one.
+	// lastMoment is the time before a program's failure in which a written file counts as incomplete.
 	lastMoment = time.Second
-	// openQuiet is how long a file that was open when the program was killed must not have changed to count as whole.
+	// openQuiet is how long a file that was open when the program was killed must have been unchanged to count as complete.
 	openQuiet = 10 * time.Second
 )
 
-// supervisor looks after a program that runs, in one goroutine (supervise).
+// supervisor monitors a running program, in one goroutine (supervise).
 //
-// Invariant: when the last state is read nothing of the program runs any more, so that what is saved is what it left.
+// Invariant: when the last state is read, no process of the program is running, so that the state is final.
 //
 //  1. At each tick or signal progress is reported, and regular saves begin and end next to the program.
 //  2. warn: when an end is wanted, the program is given the notice, then SIGTERM; on_notice runs next to it.
@@ -36,7 +36,7 @@ const (
 //  4. conclude kills what is left, and saves for the last time. Files that it was writing when it was stopped are left out (halfWritten): the
 //     version of the save before is worth more than half of a new one.
 //
-// A machine that is gone before step 4 ends leaves the newest whole generation in the store (mirror.Mirror).
+// If the machine disappears before step 4 ends, the newest complete generation stays in the store (mirror.Mirror).
 type supervisor struct {
 	*attempt
 	p, hook *process
@@ -49,24 +49,24 @@ type supervisor struct {
 	suspects map[string]fs.FileInfo // files that were open for writing at SIGTERM
 	note     string
 
-	saving     chan Event // nil = nothing is being saved
+	saving     chan Event // nil = no save in progress
 	stopSaving context.CancelFunc
-	ahead      time.Time // the last look for finished files
-	next       time.Time // of the regular saves; zero = none
-	safe       time.Time // when the newest save began, or the program
-	late       bool      // it has been reported that no save followed
+	ahead      time.Time // the last search for finished files
+	next       time.Time // the next regular save; zero = none
+	safe       time.Time // when the newest save or the program started
+	late       bool      // a missing save has been reported
 	due        bool      // a save is wanted
-	set        uint64    // of this set; 0 = none
+	set        uint64    // the set that the save belongs to; 0 = none
 	sent       uint64    // the newest set that was saved
-	request    uint64    // the round that a program that takes snapshots is requested for
-	written    uint64    // and the one in its file
+	request    uint64    // the snapshot round requested from the program
+	written    uint64    // the round in its file
 
 	reportedAt  time.Time
 	reported    Reading
 	reportedAny bool
 }
 
-// supervise looks after the program until it has ended and its state is saved.
+// supervise monitors the program until it has ended and its state is saved.
 func (a *attempt) supervise(p *process) Exited {
 	s := &supervisor{attempt: a, p: p, state: a.m.state()}
 	s.safe = time.Now()
@@ -110,7 +110,7 @@ func (s *supervisor) progressed(now time.Time, last bool) {
 	}
 }
 
-// advanced reports a reading that is not the last one reported.
+// advanced reports a reading, unless it was the last one reported.
 func (s *supervisor) advanced(r Reading, now time.Time) {
 	if s.reportedAny && (r == s.reported || r.Step == s.reported.Step && math.IsNaN(r.Loss) && math.IsNaN(s.reported.Loss)) {
 		return
@@ -119,7 +119,7 @@ func (s *supervisor) advanced(r Reading, now time.Time) {
 	s.report(Advanced{Of: s.of(), Reading: r})
 }
 
-// warn passes the request on: the notice first, then the signal.
+// warn passes a request on: first the notice, then the signal.
 func (s *supervisor) warn(now time.Time) {
 	s.mu.Lock()
 	early, asked, round := s.early, s.asked, s.round
@@ -167,7 +167,7 @@ func (s *supervisor) publish(n notice, now time.Time) {
 	}
 }
 
-// terminate sends SIGTERM, and remembers which files the program was in the middle of: one that dies of it leaves them so.
+// terminate sends SIGTERM and records the files that the program is writing: if it dies, they stay incomplete.
 func (s *supervisor) terminate() {
 	if s.state != "" {
 		s.p.halt()
@@ -200,7 +200,7 @@ func (s *supervisor) callHook() {
 	s.hook = hook
 }
 
-// hooked reports whether the hook runs. In a container it has no process yet when it has just been started.
+// hooked reports whether the hook runs. In a container it has no process yet just after the start.
 func (s *supervisor) hooked() bool {
 	if s.hook == nil {
 		return false
@@ -213,7 +213,7 @@ func (s *supervisor) hooked() bool {
 	}
 }
 
-// over reports whether nothing of the program is to run any more.
+// over reports whether no process of the program may run any more.
 func (s *supervisor) over(now time.Time, gone bool) bool {
 	if gone && !s.ends {
 		if n := len(s.p.members()); n > 0 {
@@ -261,7 +261,7 @@ func (s *supervisor) speed() float64 {
 	return s.mirror.Rate()
 }
 
-// conclude kills what is left, saves the state for the last time, and says how it ended.
+// conclude kills the remaining processes, saves the state for the last time, and returns the exit status.
 func (s *supervisor) conclude(gone bool) Exited {
 	half := s.halfWritten(gone)
 	s.p.finish()
@@ -301,7 +301,7 @@ func (s *supervisor) conclude(gone bool) Exited {
 	return exited
 }
 
-// halfWritten returns a test for files that the program was in the middle of when it died.
+// halfWritten returns a test for files that the program was writing when it died.
 func (s *supervisor) halfWritten(gone bool) func(string) bool {
 	if s.state == "" {
 		return nil
@@ -323,7 +323,7 @@ func (s *supervisor) halfWritten(gone bool) func(string) bool {
 	return func(name string) bool { return half[name] }
 }
 
-// justWritten returns a test for files that a program wrote to in the moment before it failed.
+// justWritten returns a test for files written in the moment before the program failed.
 func justWritten(now time.Time) func(string) bool {
 	return func(name string) bool {
 		_, at := modified(name)
@@ -342,7 +342,7 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// list names a few files.
+// list joins the first few names.
 func list(names []string) string {
 	text := ""
 	for i, name := range names {

@@ -15,11 +15,11 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// This file is what the markets of all providers are made with.
+// This file has what the markets of all providers share.
 
 func denied(err error) bool { return errors.Is(err, provisioner.ErrDenied) }
 
-// ReadCatalog adds the job's own list of types.
+// ReadCatalog reads the job's own catalog of types.
 func ReadCatalog(m *local.Market, job *config.Job) (err error) {
 	at := job.Installation()
 	if m.Catalog, err = local.ReadCatalog(at.Catalog); err != nil {
@@ -34,8 +34,7 @@ func ReadCatalog(m *local.Market, job *config.Job) (err error) {
 	return nil
 }
 
-// AskCatalog adds what a price list has of types; unpriced says what is wrong with one that the job names and that is not in
-// it, and what else can be done.
+// AskCatalog reads types from a price list; unpriced returns the problem and the remedy if a type that the job names is missing.
 func AskCatalog(ctx context.Context, m *local.Market, job *config.Job, names []string, book *pricelist.Book, unpriced func(kind string) (problem, instead string)) (*pricelist.Answer, error) {
 	catalog := "give on-demand prices with " + job.Cloud + ".catalog: a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour"
 	answer, err := book.Look(ctx, names, job.Local.Start)
@@ -66,8 +65,7 @@ func NamedTypes(job *config.Job) (names []string) {
 	return names
 }
 
-// WantedTypes returns the types that a job may buy on a market, and how many machines it wants: where it wants vCPUs, of
-// the largest.
+// WantedTypes returns the types that a job may buy on a market, and how many machines it wants: if it wants vCPUs, of the largest type.
 func WantedTypes(m *local.Market, job *config.Job) (names []string, machines int) {
 	largest := 1
 	offers, _ := m.Offers()
@@ -84,8 +82,8 @@ func WantedTypes(m *local.Market, job *config.Job) (names []string, machines int
 	return slices.Compact(names), max(machines, 1)
 }
 
-// WantedVCPUs returns how many vCPUs a job takes at most, on spot and on demand. To a run an exhausted quota is a lack of capacity, and it continues
-// with fewer machines: a plan warns of it. tierml doctor reports missing rights to read quotas; plans do not.
+// WantedVCPUs returns the most vCPUs that a job uses, on spot and on demand. A run treats an exhausted quota as a lack of capacity and
+// continues with fewer machines; a plan warns of it. tierml doctor reports missing rights to read quotas; plans do not.
 func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDemand float64) {
 	_, machines := WantedTypes(m, job)
 	largest := 0
@@ -106,8 +104,8 @@ func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDeman
 	return spot, float64(job.Reliable.Count * largest)
 }
 
-// NotCounted says what no plan and no report has. The controller's own machine, where it has one, serves other runs too, before and after: its
-// price is said, if the catalog has it.
+// NotCounted lists costs that plans and reports omit. The controller's own machine, if any, also serves other runs: its price is included
+// if the catalog has it.
 func NotCounted(m *local.Market, job *config.Job) string {
 	controller := "the controller's own machine"
 	if at := job.Installation(); at != nil && m.Catalog != nil {
@@ -124,7 +122,7 @@ func FirstLine(err error) string {
 	return text
 }
 
-// OtherRegion says that the prices of disks are not known where a job runs; empty = it runs in one of the regions where they hold.
+// OtherRegion returns a note that disk prices of the region are unknown; empty if they are known.
 func OtherRegion(region string, known ...string) string {
 	if slices.Contains(known, region) {
 		return ""

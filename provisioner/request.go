@@ -9,10 +9,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// MaxToken is the length that every provider accepts for a Token.
+// MaxToken is the longest Token that every provider accepts.
 const MaxToken = 64
 
-// OwnTagPrefix begins the names of the tags that the project gives to machines itself.
+// OwnTagPrefix begins the names of the project's own tags on machines.
 const OwnTagPrefix = "tierml:"
 
 // Validate checks what can be checked without asking the provider. It reports every fault, as ErrInvalid.
@@ -90,7 +90,7 @@ func (r Request) choiceFaults(t Traits) (faults []error) {
 	return faults
 }
 
-// BidFor returns what is bid for a pool that the request names.
+// BidFor returns the bid for a pool of the request.
 func (r Request) BidFor(p market.Pool) market.USD {
 	for _, c := range r.Or {
 		if c.Pool == p {

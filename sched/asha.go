@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// ASHA is asynchronous successive halving (MLSys 2020, algorithm 2) with pause and promotion: a trial is paused at each rung, and
-// continues when its loss is in the best 1/Factor of those that have reached the rung. A rung's clocks are the driver's to count.
+// ASHA is asynchronous successive halving (MLSys 2020, algorithm 2) with pause and promotion: a trial is paused at each rung, and continues
+// when its loss is in the best 1/Factor of those that have reached the rung. The driver counts a rung's clocks.
 //
-// Of a sweep whose number of trials is known, a paused trial is killed once it cannot be among the best whatever those to come report; and
-// where all have come and the best 1/Factor are none, the best one continues.
+// If a sweep's number of trials is known, a paused trial is killed once it cannot be among the best whatever the remaining ones report; if
+// all have reported and 1/Factor rounds to none, the best one continues.
 type ASHA struct {
 	Factor int // 0 = 3
-	// Ceil rounds the best 1/Factor up once two trials are at a rung, as Syne Tune does by quantiles; the paper rounds down.
+	// Ceil rounds the best 1/Factor up once two trials are at a rung, like Syne Tune's quantiles; the paper rounds down.
 	Ceil bool
 }
 
@@ -74,8 +74,8 @@ func (a ASHA) Plan(s State) Plan {
 	return d.plan(s)
 }
 
-// makeRoom is for the case that nothing runs and others wait for the end of a paused trial: the worst is killed, or the only one
-// continues.
+// makeRoom handles the case that nothing runs and others wait for the end of a paused trial: it kills the worst trial, or lets a single one
+// continue.
 func (d *drafts) makeRoom() {
 	var worst *draft
 	paused := 0
@@ -96,15 +96,15 @@ func (d *drafts) makeRoom() {
 	}
 }
 
-// rank is a trial's place at the last rung that it has reached, from 0, the best.
+// rank is a trial's place at its last rung, from 0, the best.
 type rank struct {
-	rank, of int  // of all trials of its sweep that have reached it, finished ones included
+	rank, of int  // number of trials of its sweep that have reached it, including finished ones
 	best     int  // how many continue
-	toCome   int  // at most, where the number of trials is known
+	toCome   int  // at most, if the number of trials is known
 	out      bool // it cannot continue
 }
 
-// ranks returns the ranks of all trials that have reached a rung; goOn says how many of that number continue.
+// ranks returns the ranks of all trials that have reached a rung; goOn returns how many continue of a given number.
 func (d *drafts) ranks(past []Job, goOn func(there int) int) map[string]rank {
 	all := map[string]rank{}
 	done := map[string]bool{}
@@ -114,7 +114,7 @@ func (d *drafts) ranks(past []Job, goOn func(there int) int) map[string]rank {
 		}
 		done[c.Sweep] = true
 		trials := d.trialsOf(c.Sweep, past)
-		// Those of which another loss can come, at this rung or at one before: hidden ones, and jobs that are not out.
+		// Trials that may still report a loss at this rung or an earlier one: hidden ones, and jobs that can continue.
 		toCome := c.Trials - len(trials)
 		for _, j := range trials {
 			toCome += boolean(len(j.Rungs) == 0 && d.draftOf(j.ID) != nil)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Check returns an error unless the plan has a grant for each job with its reason, on hosts with room, between the job's least and most,
+// Check returns an error unless the plan has one grant with a reason for each job, on hosts with room, between the job's least and most,
 // and its parts add up.
 func Check(s State, p Plan) error {
 	free := map[string]Resources{}

@@ -8,24 +8,24 @@ import (
 
 // H is EPS's H-scheduler (section 4, algorithm 1).
 type H struct {
-	// Most is how many jobs may be in training; the worst beyond it are killed. 0 = as many as fit as submitted.
+	// Most bounds the number of jobs in training; the worst beyond it are killed. 0 = as many as fit as submitted.
 	Most int
 }
 
 // Name returns "h".
 func (H) Name() string { return "h" }
 
-// Plan kills the worst beyond the threshold, takes back what made a job slower, lets waiting jobs in, and gives what is free then to jobs in
-// training.
+// Plan kills the worst jobs beyond the threshold, takes back units that slowed a job down, admits waiting jobs, and gives free units to
+// jobs in training.
 //
-// Invariant: a job that has not given early feedback keeps what it was submitted with, and no job falls below its least. A waiting job gets
-// all that it was submitted with, or nothing is taken for it.
+// Invariant: a job without early feedback keeps the units it was submitted with, and no job falls below its least. A waiting job gets
+// everything it was submitted with, or nothing is taken for it.
 //
-// What becomes free goes to waiting jobs first: so killing and taking back come before them. One that cannot start holds back those behind
-// it, and also the running mode, which would give away what it waits for.
+// Freed units go to waiting jobs first, so killing and taking back precede them. A job that cannot start holds back those behind it, and
+// also the running mode, which would give away the units that it waits for.
 //
-// The printed algorithm does not end where one of its lists runs empty, and strips every job where it needs units of one kind only; incoming
-// says what is done instead.
+// The printed algorithm does not terminate if one of its lists runs empty, and strips every job if it needs units of only one kind;
+// incoming documents the changes.
 func (h H) Plan(s State) Plan {
 	d := begin(s)
 	d.keepBest(h.Most, s.Past, Training)
@@ -44,11 +44,11 @@ func (h H) Plan(s State) Plan {
 	return d.plan(s)
 }
 
-// incoming is lines 1 to 27: a submitted job starts as submitted, with what is missing taken from jobs that have given feedback. False =
-// it waits, and nothing is taken.
+// incoming is lines 1 to 27: a submitted job starts with the units it was submitted with; missing ones are taken from jobs that have given
+// feedback. It returns false if the job waits, and takes nothing then.
 func (d *drafts) incoming(c *draft) bool {
-	// Lines 2 to 4: what is available is divided by the ratio of the submitted job's workers to its servers. A unit is a unit: what
-	// one part has too much of, the other gets.
+	// Lines 2 to 4: available units are divided by the submitted job's ratio of workers to servers. Units are interchangeable: one part's
+	// surplus goes to the other.
 	available := d.slots(c.Demand) - c.Overhead
 	workers := max(available, 0) * c.WantWorkers / max(c.WantWorkers+c.WantServers, 1)
 	workers = max(min(workers, c.WantWorkers), min(available-c.WantServers, c.WantWorkers))
@@ -56,7 +56,7 @@ func (d *drafts) incoming(c *draft) bool {
 	if workers >= c.WantWorkers && servers >= c.WantServers { // lines 5 and 6
 		return d.startAsSubmitted(c)
 	}
-	// Line 7. One of the two may be 0; the printed loop raises count before it compares and would then strip every job.
+	// Line 7. One of the two may be 0; the printed loop raises count before comparing and would then strip every job.
 	removeWorkers, removeServers := c.WantWorkers-workers, c.WantServers-servers
 	// Lines 8 to 16: jobs without early feedback keep what they have.
 	training := d.inPhase(Training)
@@ -74,7 +74,7 @@ func (d *drafts) incoming(c *draft) bool {
 		c.why = fmt.Sprintf("waits: %d units are missing, and jobs that have given feedback can spare %d", missing, spareWorkers+spareServers)
 		return false
 	}
-	// Where one of the lists runs empty the printed loop never ends. What it lacks comes from the other: a unit is a unit.
+	// If one of the lists runs empty, the printed loop never terminates. The other list supplies the rest, since units are interchangeable.
 	removeServers += max(removeWorkers-spareWorkers, 0)
 	removeWorkers = min(removeWorkers, spareWorkers)
 	removeWorkers += max(removeServers-spareServers, 0)
@@ -88,7 +88,7 @@ func (d *drafts) incoming(c *draft) bool {
 			j.why = fmt.Sprintf("gives %s to %s, which has not given feedback yet", numbers(fromWorkers[i], fromServers[i]), c.ID)
 		}
 	}
-	if !d.startAsSubmitted(c) { // units of different sizes: what was taken is not where it is needed
+	if !d.startAsSubmitted(c) { // units differ in size: what was taken is not where it is needed
 		d.restore(before)
 		c.why = "waits: what other jobs can spare is not on hosts with room for it"
 		return false
@@ -96,8 +96,8 @@ func (d *drafts) incoming(c *draft) bool {
 	return true
 }
 
-// roundRobin is lines 17 to 26: how many each job gives, one at a time, those with the most first and again from the first; none gives
-// below its least. All together can spare count.
+// roundRobin is lines 17 to 26: it returns how many units each job gives, one at a time, starting with the largest and repeating; no job
+// falls below its least. Together they can spare count.
 func roundRobin(jobs []*draft, count int, of func(*draft) (has, least int)) []int {
 	gives := make([]int, len(jobs))
 	order := make([]int, len(jobs))
@@ -119,8 +119,8 @@ func roundRobin(jobs []*draft, count int, of func(*draft) (has, least int)) []in
 	return gives
 }
 
-// running is lines 29 to 40: what is free is divided by the cluster's ratio of workers to servers, and jobs in training, those with the
-// fewest workers first, get one more worker and one more server each. Jobs that were measured to be slower with more are passed over (4.2).
+// running is lines 29 to 40: free units are divided by the cluster's ratio of workers to servers, and each job in training, starting with
+// the fewest workers, gets one more worker and server. Jobs that were measured to be slower with more units are skipped (4.2).
 func (d *drafts) running(jobs []*draft) {
 	if len(jobs) == 0 {
 		return
@@ -168,8 +168,8 @@ func (d *drafts) running(jobs []*draft) {
 	}
 }
 
-// slower takes back what was added when a job was faster before (4.2: "if the speed drops due to the additional communication
-// overhead, it removes the added worker and server").
+// slower takes back added units if the job was faster before (4.2: "if the speed drops due to the additional communication overhead, it
+// removes the added worker and server").
 func (d *drafts) slower(c *draft) {
 	now, known := c.Pace.at(c.Workers, c.Servers)
 	if !known {

@@ -8,14 +8,14 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// longestText bounds names, addresses and the words of errors in reports, in bytes.
+// longestText bounds names, addresses and error messages in reports, in bytes.
 const longestText = 256 << 10
 
-// CheckReport reports whether the numbers of a report are within a job's bounds: its readers use them as indices and
-// counts. The schema is nil before there is one.
+// CheckReport reports whether the numbers of a report are within a job's bounds: its readers use them as indices and counts. The schema may
+// be nil before it is known.
 func CheckReport(s *ps.Schema, r Report) error { return check(s, reflect.ValueOf(r), true) }
 
-// CheckCommand is CheckReport for a command, whose partitions alone are indices.
+// CheckCommand is CheckReport for a command, where only partitions are indices.
 func CheckCommand(s *ps.Schema, do Do) error { return check(s, reflect.ValueOf(do), false) }
 
 var (
@@ -44,7 +44,7 @@ func check(s *ps.Schema, v reflect.Value, report bool) error {
 			}
 		}
 	case reflect.Slice:
-		if s != nil && v.Type().Elem() == clockType && v.Len() != s.Splits { // marks
+		if s != nil && v.Type().Elem() == clockType && v.Len() != s.Splits { // a vector of marks
 			return fmt.Errorf("clocks of %d splits, not %d", v.Len(), s.Splits)
 		}
 		for i := range v.Len() {

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// Strain is what a committed cut has shown of the reliable machines, and what may be done about their count.
+// Strain is what a committed cut has shown of the reliable machines, and how their count may change.
 type Strain struct {
-	// Seconds is how long the busiest reliable machine needs to take in its part of the cut, at the measured rate. Interval and Flush
-	// are how long that may take: as a share of the time between cuts, and of an eviction's warning; 0 = it sets no limit. All are
-	// wall-clock time.
+	// Seconds is how long the busiest reliable machine needs to receive its part of the cut, at the measured rate. Interval and Flush are
+	// how long that may take: as a share of the time between cuts, and of an eviction's warning; 0 = no limit. All are wall-clock time.
 	Seconds, Interval, Flush float64
 
 	Machines int // that hold the solution
 	Planned  int // the fewest
 	Most     int // upper bound; no more than Machines = none
-	// Paid is the end of the paid hour of the machine that would go; zero = it is billed by the second. It may go in the time
-	// from Paid - Lead to Paid - Leave.
+	// Paid is the end of the paid hour of the machine that would go; zero = billed by the second. It may go in the time from Paid - Lead to
+	// Paid - Leave.
 	Paid        time.Time
 	Lead, Leave time.Duration
 }
@@ -36,29 +35,29 @@ func (s *Strain) mayGo(now time.Time) bool {
 
 // CountRule says which cuts change the count of reliable machines.
 type CountRule struct {
-	High int     // cuts in a row beyond the limit ask for a machine more
-	Low  float64 // share of the limit that cuts may take with a machine less
-	Calm int     // cuts in a row that would not take more give one back, for the first time
-	Gain float64 // share of their time by which a machine more must shorten cuts; one that does not goes, and no other is requested
+	High int     // cuts in a row beyond the limit that request one more machine
+	Low  float64 // share of the limit that cuts may take with one machine less
+	Calm int     // cuts in a row below that before one is given back, for the first time
+	Gain float64 // share of their time by which another machine must shorten cuts; otherwise it goes, and no other is requested
 }
 
-// DefaultCountRule asks after five cuts, and gives back after sixty: with a cut each minute, after an hour.
+// DefaultCountRule requests a machine after five cuts, and gives one back after sixty: with a cut each minute, after an hour.
 func DefaultCountRule() CountRule { return CountRule{High: 5, Low: 0.5, Calm: 60, Gain: 0.1} }
 
-// Counter turns the time of cuts into the count of reliable machines, with hysteresis: more machines take in less each. It never
-// asks for fewer than were planned. Each machine that is given back takes twice as many calm cuts as the one before it.
+// Counter turns the time of cuts into the count of reliable machines, with hysteresis: more machines receive less each. It never requests
+// fewer than planned. Giving back each further machine takes twice as many calm cuts.
 type Counter struct {
 	machines   int
 	high, calm int // cuts in a row
 	falls      int
 	before     float64 // time of the cut that led to the last request for a machine; 0 = judged
-	useless    bool    // a machine more was no help
+	useless    bool    // another machine did not help
 }
 
 // Again forgets the cuts so far: machines are coming or going.
 func (c *Counter) Again() { c.high, c.calm = 0, 0 }
 
-// Cut takes what a cut has shown. It returns how many machines there should be; with another number it says why.
+// Cut processes a cut's figures. It returns how many machines there should be, with a reason if the number changes.
 func (c *Counter) Cut(now time.Time, s Strain, r CountRule) (count int, why string) {
 	if s.Machines != c.machines {
 		c.machines = s.Machines
@@ -68,7 +67,7 @@ func (c *Counter) Cut(now time.Time, s Strain, r CountRule) (count int, why stri
 	if limit <= 0 {
 		return s.Machines, ""
 	}
-	fewer := s.Seconds // with a machine less
+	fewer := s.Seconds // with one machine less
 	if s.Machines > 1 {
 		fewer *= float64(s.Machines) / float64(s.Machines-1)
 	}

@@ -21,7 +21,7 @@ func StageFor(transient, reliable int, t Thresholds) Stage {
 	}
 }
 
-// Next returns the layout that suits the members, in the stage that their numbers ask for.
+// Next returns the layout for the members, in the stage for their numbers.
 func Next(now Layout, members []Member, t Thresholds) Layout {
 	transient, reliable := Count(members)
 	return Arrange(now, members, StageFor(transient, reliable, t), 0)
@@ -41,9 +41,9 @@ func Count(members []Member) (transient, reliable int) {
 	return transient, reliable
 }
 
-// ServersFor returns how many machines serve a model at most, with bytes of rows on each; 0 = any number. With it the
-// messages of a clock, of which every worker sends some to every server, grow with the machines and not with their square. Sparse
-// rows count as full ones.
+// ServersFor returns the maximum number of machines that serve a model, with bytes of rows on each; 0 = any number. It makes the messages
+// of a clock, some of which every worker sends to every server, grow with the number of machines and not with its square. Sparse rows count
+// as full ones.
 func ServersFor(s *ps.Schema, bytes int64) int {
 	if bytes <= 0 {
 		return 0
@@ -61,18 +61,18 @@ func (t Thresholds) Serving(transient int) int {
 	return min(half, cmp.Or(t.MostServers, half))
 }
 
-// Arrange returns the layout of a stage on the members, with that many servers (0 = the stage's own number: all reliable
-// machines, or half of the transient ones).
+// Arrange returns the layout of a stage on the members, with this many servers (0 = the stage's own number: all reliable machines, or half
+// of the transient ones).
 //
-// Invariant: it is a pure function, and of the order of members only their age counts. Each partition has an owner and, where there
-// are reliable members, a backup.
+// Invariant: it is a pure function, and only the age of members matters, not their order. Each partition has an owner and, where there are
+// reliable members, a backup.
 //
 //  1. Members are sorted by age; those that leave serve nothing.
 //  2. Servers are the stage's tier (the transient one where there is no reliable member): first those that serve now, then the oldest.
 //  3. spread gives out partitions and backups in equal numbers, splits by rate. An item moves only off a member that may not have it
 //     any longer, or to even out the numbers.
 //
-// Not done: placing by hash. It needs no earlier layout, but leaves shares uneven, and a clock takes as long as its fullest server.
+// Rejected: placing by hash. It needs no earlier layout, but leaves shares uneven, and a clock takes as long as its fullest server.
 func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
 	members = byAge(members)
 	stay := func(tier Tier) func(*Member) bool {
@@ -97,7 +97,7 @@ func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
 	return next
 }
 
-// byAge returns members by age: these, if they are.
+// byAge returns members by age, without copying if they are in order.
 func byAge(members []Member) []Member {
 	order := func(a, b Member) int { return cmp.Or(cmp.Compare(a.Joined, b.Joined), cmp.Compare(a.ID, b.ID)) }
 	if slices.IsSortedFunc(members, order) {
@@ -108,7 +108,7 @@ func byAge(members []Member) []Member {
 	return members
 }
 
-// serve reports of members whether they own partitions.
+// serve reports for each member whether it owns partitions.
 func (l Layout) serve() func(*Member) bool {
 	owners := map[ps.ServerID]bool{}
 	for _, id := range l.Route.Owner {
@@ -117,8 +117,8 @@ func (l Layout) serve() func(*Member) bool {
 	return func(m *Member) bool { return owners[m.ID] }
 }
 
-// Rotate returns for each partition another owner than it has in a layout: the next of those that serve or, of a single one,
-// the oldest member of its tier that stays and does not. false: there is no other.
+// Rotate returns a different owner for each partition: the next server or, if there is only one, the oldest staying member of its tier that
+// does not serve; false if there is none.
 func Rotate(l Layout, members []Member) (owners []ps.ServerID, ok bool) {
 	members = byAge(members)
 	serves := l.serve()
@@ -139,8 +139,8 @@ func Rotate(l Layout, members []Member) (owners []ps.ServerID, ok bool) {
 	return owners, true
 }
 
-// Prefer gives the partitions of a layout the owners that the placer of the machines prefers (Parameter Service, appendix D). It reports whether
-// that is so: reliable machines must serve (stage 1), and each owner be one that stays. Backups and splits are as before.
+// Prefer gives the partitions of a layout the owners that the placer of the machines prefers (Parameter Service, appendix D). It reports
+// whether it did: reliable machines must serve (stage 1), and each owner must stay. Backups and splits do not change.
 func Prefer(l *Layout, members []Member, owners []ps.ServerID) bool {
 	serves := map[ps.ServerID]bool{}
 	for _, m := range members {
@@ -153,7 +153,7 @@ func Prefer(l *Layout, members []Member, owners []ps.ServerID) bool {
 	return true
 }
 
-// dataless forgets the splits of picked members, which have nothing to do with partitions.
+// dataless forgets the splits loaded by picked members, which do not matter for partitions.
 func dataless(picked []Member) []Member {
 	for i := range picked {
 		picked[i].Loaded = nil
@@ -161,7 +161,7 @@ func dataless(picked []Member) []Member {
 	return picked
 }
 
-// Roles returns what a member does in a layout, in the order of the roles' constants.
+// Roles returns a member's roles in a layout, in the order of the roles' constants.
 func (l Layout) Roles(m Member) []Role {
 	var roles []Role
 	if slices.Contains(l.Worker, m.ID) {
@@ -183,7 +183,7 @@ func (l Layout) Roles(m Member) []Role {
 	return roles
 }
 
-// pick returns the first members to keep, at most that many.
+// pick returns the first members to keep, up to this number.
 func pick(members []Member, most int, keep func(*Member) bool) []Member {
 	out := make([]Member, 0, max(0, min(most, len(members))))
 	for i := range members {
@@ -199,7 +199,7 @@ func pick(members []Member, most int, keep func(*Member) bool) []Member {
 
 func equally(Member) float64 { return 1 }
 
-// weight returns the share of the splits that a member works on: by its rate, so that no worker waits for a slow one.
+// weight returns a member's share of the splits: by its rate, so that no worker waits for a slow one.
 func (m Member) weight() float64 {
 	if m.Rate > 0 {
 		return m.Rate

@@ -9,58 +9,57 @@ import (
 type Usage struct {
 	// Network is the share of its link that the busiest reliable machine has used, in or out, whichever is more.
 	Network float64
-	// Straggler is how many times as long as the median transient machine the slowest reliable one takes for a
-	// like piece of work.
+	// Straggler is how many times as long as the median transient machine the slowest reliable one takes for the same work.
 	Straggler float64
 	// Below is Network one stage lower, where the reliable machines do more.
 	Below float64
 }
 
-// LoadRule says which load changes the stage, and for how many clocks in a row it must be seen.
+// LoadRule says which load changes the stage, and for how many consecutive clocks.
 type LoadRule struct {
 	NetworkHigh, NetworkLow     float64
 	StragglerHigh, StragglerLow float64
-	Raise                       int // clocks at or above a high figure raise the stage by one
-	Fall                        int // clocks with all figures at or below the low ones let it fall by one, for the first time
-	// A change after which clocks take more than Slower times as long is taken back, and load raises the stage no more for Rest
-	// clocks, twice as many each time.
+	Raise                       int // clocks at or above a high figure that raise the stage by one
+	Fall                        int // clocks with all figures at or below the low ones that lower it by one, for the first time
+	// A change after which clocks take more than Slower times as long is undone, and load does not raise the stage again for Rest clocks,
+	// doubling each time.
 	Slower float64
 	Rest   int
 }
 
-// DefaultLoadRule raises the stage after three clocks at 80 % of the link. What falls back must have room: the stage
-// below would use half of the link at most.
+// DefaultLoadRule raises the stage after three clocks at 80 % of the link. There must be room for a fall: the stage below would use at most
+// half of the link.
 func DefaultLoadRule() LoadRule {
 	return LoadRule{NetworkHigh: 0.8, NetworkLow: 0.5, StragglerHigh: 1.5, StragglerLow: 1.2, Raise: 3, Fall: 12, Slower: 1.5, Rest: 100}
 }
 
-// Gauge turns load into the lowest stage that it allows, with hysteresis. Ratios of machines give the stage that a job
-// begins with (StageFor); load raises it above that, and back to it, never below.
+// Gauge turns load into the lowest allowed stage, with hysteresis. Ratios of machines determine the initial stage of a job (StageFor); load
+// raises it above that, and lowers it back, never below.
 //
-// It does not flap. Between the two thresholds nothing changes; a stage falls only when the stage below would have
-// room; and each fall takes twice as many calm clocks as the one before it. So n clocks of any load see at most
-// log2(n/Fall + 1) falls, and two raises more than falls.
+// It does not flap. Between the two thresholds nothing changes; a stage falls only if the stage below would have room; and each fall takes
+// twice as many calm clocks as the previous one. So n clocks of any load see at most log2(n/Fall + 1) falls, and two raises more than
+// falls.
 //
-// Load is a guess at what makes clocks long; their length decides (Timed). A change after which they are longer is taken back,
-// and each time load raises the stage no more for twice as many clocks.
+// Load only suggests what makes clocks long; their length decides (Timed). A change after which they are longer is undone, and each time
+// load does not raise the stage for twice as many clocks.
 type Gauge struct {
-	floor      Stage // 0 = load asks for nothing
+	floor      Stage // 0 = load has no demand
 	high, calm int   // clocks in a row
 	falls      int
-	undone     int // changes that were taken back
-	rest       int // clocks for which load raises nothing more
+	undone     int // changes that were undone
+	rest       int // clocks for which load does not raise the stage
 
-	fleet  float64          // what the clocks in recent were done with
+	fleet  float64          // fleet of the clocks in recent
 	recent [settled]float64 // lengths of the last clocks since a change of stage or fleet, a ring
-	timed  int              // of those clocks, ever
-	before float64          // length of a clock before the change that is on trial; 0 = none is
+	timed  int              // total number of those clocks
+	before float64          // length of a clock before the change on trial; 0 = none
 	back   Stage            // the floor before it
 }
 
-// settled is how many clocks must agree before their length is compared: their median counts.
+// settled is how many clocks are needed before their median length is compared.
 const settled = 3
 
-// GaugeAt returns a gauge that continues where another one was.
+// GaugeAt returns a gauge that continues an earlier one.
 func GaugeAt(floor Stage, falls, undone int, r LoadRule) Gauge {
 	g := Gauge{floor: floor, falls: min(max(falls, 0), 30), undone: min(max(undone, 0), 20)}
 	if g.undone > 0 {
@@ -78,8 +77,7 @@ func (g *Gauge) Undone() int { return g.undone }
 // Floor returns the lowest stage that the load so far allows.
 func (g *Gauge) Floor() Stage { return max(g.floor, Stage1) }
 
-// Clock takes the load of a clock that was done in a stage. When the floor changes it says why, with the figures;
-// otherwise it gives "".
+// Clock processes the load of a clock completed in a stage. If the floor changes it returns the reason, with the figures; otherwise "".
 func (g *Gauge) Clock(at Stage, u Usage, r LoadRule) (why string) {
 	switch {
 	case u.Network >= r.NetworkHigh || u.Straggler >= r.StragglerHigh:
@@ -89,7 +87,7 @@ func (g *Gauge) Clock(at Stage, u Usage, r LoadRule) (why string) {
 	default:
 		g.high, g.calm = 0, 0
 	}
-	if g.before > 0 { // one change after the other
+	if g.before > 0 { // one change at a time
 		return ""
 	}
 	switch {
@@ -107,15 +105,15 @@ func (g *Gauge) Clock(at Stage, u Usage, r LoadRule) (why string) {
 	return why
 }
 
-// try changes the floor, to be judged by the clocks that follow if the length of those before is known.
+// try changes the floor, to be judged by the following clocks if the length of the previous ones is known.
 func (g *Gauge) try(floor Stage) {
 	g.before, g.back = g.median(), g.Floor()
 	g.floor = floor
 }
 
-// Timed takes the length of a clock that a fleet has done in its layout; equal fleets do equal work in it. A change of floor
-// after which clocks take longer is taken back, and Timed says why; otherwise it gives "". Clocks of different fleets are not
-// compared: machines that come or go meanwhile end the trial.
+// Timed processes the length of a clock that a fleet has done in its layout; equal fleets do equal work in it. A change of floor after
+// which clocks take longer is undone, and Timed returns the reason; otherwise "". Clocks of different fleets are not compared: machines
+// that come or go meanwhile end the trial.
 func (g *Gauge) Timed(seconds, fleet float64, r LoadRule) (why string) {
 	g.rest = max(g.rest-1, 0)
 	if fleet != g.fleet {
@@ -139,7 +137,7 @@ func (g *Gauge) Timed(seconds, fleet float64, r LoadRule) (why string) {
 		now, max(from, Stage1), before, max(g.back, Stage1), g.rest)
 }
 
-// median returns that of the last clocks; 0 = there were too few.
+// median returns the median of the last clocks; 0 = too few.
 func (g *Gauge) median() float64 {
 	if g.timed < settled {
 		return 0
@@ -158,5 +156,5 @@ func raised(u Usage, r LoadRule) string {
 		u.Straggler, r.Raise, r.StragglerHigh)
 }
 
-// Again forgets the clocks that were counted so far: after a change of layout they say nothing about the new one.
+// Again forgets the clocks counted so far: after a change of layout they say nothing about the new one.
 func (g *Gauge) Again() { g.high, g.calm, g.timed = 0, 0, 0 }

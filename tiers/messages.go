@@ -7,11 +7,11 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// OrphanEnds is how long a machine that was left alone for orphan_after takes to end its program and save its state, by the wall clock.
+// OrphanEnds is how long a machine that was left alone for orphan_after takes to end its program and save its state, in wall-clock time.
 const OrphanEnds = 5 * time.Second
 
-// Command is what the controller asks of a node. Each is answered by exactly one Answer with its ID.
-// Commands of one node arrive in the order in which they were sent.
+// Command is the controller's request to a node. Each is answered by exactly one Answer with its ID. Commands of one node arrive in the
+// order in which they were sent.
 type Command struct {
 	ID uint64
 	Do Do
@@ -21,7 +21,7 @@ type Command struct {
 type Do interface{ command() }
 
 type (
-	// Welcome is the first command: what the job is. The node answers when it can take splits.
+	// Welcome is the first command: it describes the job. The node answers when it can take splits.
 	Welcome struct {
 		Schema      ps.Schema
 		Generation  ps.Generation
@@ -29,12 +29,12 @@ type (
 		App         string            // name in the registry of applications
 		Params      map[string]string // the application's parameters
 		Dataset     []byte            // what was learned about the data when it was cut (apps.Dataset), as JSON
-		SplitsURL   string            // where the splits lie: a directory, one file per split
-		EvalEvery   ps.Clock          // held-out examples are measured on clocks that this divides; 0 = never
-		Until       ps.Clock          // no clock beyond this one is begun
+		SplitsURL   string            // where the splits are: a directory, one file per split
+		EvalEvery   ps.Clock          // held-out examples are measured on multiples of this clock; 0 = never
+		Until       ps.Clock          // no later clock is begun
 		Heartbeat   time.Duration     // wall clock
-		OrphanAfter time.Duration     // wall clock: without a controller for so long, the node stops
-		Secrets     map[string]string // variables of the program that computes; they are in no file of the run
+		OrphanAfter time.Duration     // wall clock: without a controller for this long, the node stops
+		Secrets     map[string]string // variables of the program that computes; not stored in any file of the run
 	}
 	// SetRoute announces which machines serve, and their addresses.
 	SetRoute struct {
@@ -49,45 +49,44 @@ type (
 		Checkpoint string
 		Cut        ps.Clock
 	}
-	// BackUp makes the node the backup of partitions, which hold what Own says. Empty: they have history, so
-	// a full delivery is needed first.
+	// BackUp makes the node the backup of partitions, with the same initial content as Own. Empty: they have history, so a full delivery is
+	// needed first.
 	BackUp struct {
 		Partitions []ps.Partition
 		Empty      bool
 		Checkpoint string
 		Cut        ps.Clock
 	}
-	// NameCut asks all owned partitions for a cut at a clock. Answer: CodePassed when one is
-	// past it; then none has taken the name.
+	// NameCut asks all owned partitions for a cut at a clock. Answer: CodePassed if one is past it; then none has taken the name.
 	NameCut struct{ Cut ps.Clock }
-	// UnnameCut takes the name back.
+	// UnnameCut withdraws the name.
 	UnnameCut struct{ Cut ps.Clock }
 	// CommitCut says that the cut is durably recorded: owners drop older undo, backups the older cut.
 	CommitCut struct{ Cut ps.Clock }
-	// SaveCut writes the committed cut of partitions that this node backs up to a blob store, in an object of its own
-	// below Place/Folder, while it works. Answer, when it is written: Saved. A later SaveCut ends one under way.
+	// SaveCut writes the committed cut of partitions that this node backs up to a blob store, in an object of its own below Place/Folder,
+	// while it works. Answer, when it is written: Saved. A later SaveCut aborts one in progress.
 	SaveCut struct {
 		Cut        ps.Clock
 		Partitions []ps.Partition
 		Place      string // directory or URL
 		Folder     string // of this checkpoint
 	}
-	// TakeStock asks what this node holds and works on: a controller that was started again knows nothing. Answered, with
-	// Stock, when no move away from here is under way.
+	// TakeStock asks what this node holds and works on: a restarted controller does not know. Answered, with Stock, when no move away from
+	// here is in progress.
 	TakeStock struct{}
-	// MoveOut hands a partition to another node; answered, with Moved, when that one has all of it and this one serves it no longer. The
+	// MoveOut hands a partition to another node; answered, with Moved, when that one has all of it and this one no longer serves it. The
 	// new owner serves it as soon as this node or the next route names it the owner.
 	MoveOut struct {
 		Partition ps.Partition
 		To        ps.ServerID
 		Address   string
-		// Window has it copied and handed over while workers compute, between a clock's reads and its first contribution, so that no
-		// worker notices. It takes longer: a node with little time left moves at once.
+		// Window copies it and hands it over while workers compute, between a clock's reads and its first contribution, so that no worker
+		// notices. It takes longer: a node with little time left moves at once.
 		Window bool
-		// FaultIn has the new owner serve at once and fetch rows as they are needed, for comparison (drills).
+		// FaultIn makes the new owner serve at once and fetch rows on demand, for comparison (drills).
 		FaultIn bool
 	}
-	// HurryMoves lets moves away from here wait for no window any more.
+	// HurryMoves stops moves away from here from waiting for a window.
 	HurryMoves struct{}
 	// Promote makes this node the owner of partitions that it backs up, at the committed cut.
 	Promote struct {
@@ -96,7 +95,7 @@ type (
 	}
 	// FenceWorker gives up a worker's incarnation. Answer: Standings.
 	FenceWorker struct{ Incarnation ps.Incarnation }
-	// SettleWorker ends what a fenced incarnation has staged.
+	// SettleWorker resolves what a fenced incarnation has staged.
 	SettleWorker struct {
 		Incarnation ps.Incarnation
 		Sequence    uint64
@@ -104,9 +103,9 @@ type (
 	}
 	// FenceGeneration stops all service for generations before this one. Answer: Holdings.
 	FenceGeneration struct{ Generation ps.Generation }
-	// Recover returns to a committed cut under the fenced generation: owners by their undo or, where the route
-	// makes a backup owner, from the backup. Workers restart at the clock after the cut with these splits.
-	// Checkpoint (or Initial, at clock 0): no machine holds the cut any more; those that the route names read it from there.
+	// Recover returns to a committed cut under the fenced generation: owners by their undo or, if the route makes a backup the owner, from
+	// the backup. Workers restart at the clock after the cut with these splits. Checkpoint (or Initial, at clock 0): no machine holds the
+	// cut any more; the owners in the route read it from there.
 	Recover struct {
 		Generation ps.Generation
 		Cut        ps.Clock
@@ -116,13 +115,13 @@ type (
 		Peers      map[ps.ServerID]string
 		Splits     []ps.Split
 	}
-	// Load reads splits into memory ahead of their assignment; answered when they are there.
+	// Load reads splits into memory ahead of their assignment; answered when they are loaded.
 	Load struct{ Splits []ps.Split }
-	// Assign hands over splits, each from a clock on.
+	// Assign assigns splits, each from a clock on.
 	Assign struct{ Splits []SplitAt }
-	// Release takes splits back. Answered, with the first clock of each that was not begun, once what was begun is committed.
-	// With Drop a worker may discard the clock under way instead and do it again: the machines that take its splits are fast
-	// enough that waiting for it would cost more.
+	// Release takes splits back. Answered, with the first clock of each that was not begun, once all begun clocks are committed. With Drop
+	// a worker may instead discard the current clock and repeat it: the machines that take its splits are fast enough that waiting for it
+	// would cost more.
 	Release struct {
 		Splits []ps.Split
 		Drop   bool
@@ -131,31 +130,31 @@ type (
 	Park struct{}
 	// Unpark allows the worker to begin clocks up to Until.
 	Unpark struct{ Until ps.Clock }
-	// RunProgram starts a program of the user's own on the machine, replacing the one that runs there. Answered when the machine
-	// has taken it on; ProgramStarted follows when it runs.
+	// RunProgram starts a user's program on the machine, replacing the running one. Answered when the machine has accepted it;
+	// ProgramStarted follows when it runs.
 	RunProgram struct {
 		Spec []byte // program.Spec as JSON: the same on every machine of a job
-		// Attempt numbers all starts of all programs of a run. Reports name it, so that those of an older one are known.
+		// Attempt numbers all starts of all programs of a run. Reports include it, so that those of older attempts can be recognised.
 		Attempt uint64
-		Key     string // whose state it is: "rank-0", "task-17"
+		Key     string // owner of the state: "rank-0", "task-17"
 		Rank    int
 		Ranks   int
 		Task    int
 		Tasks   int
-		Master  string // host:port where rank 0 is found; empty = this machine
-		// Resume is the manifest of the state to begin with, by its digest; empty = none.
+		Master  string // host:port of rank 0; empty = this machine
+		// Resume is the manifest of the initial state, by its digest; empty = none.
 		Resume       string
 		ResumeDigest string
 		Settings     map[string]string // environment variables of a sweep's trial
-		// Elastic: the gang's other ranks run on when one is lost, and Peers are those that run now (SetPeers).
+		// Elastic: the gang's other ranks keep running when one is lost, and Peers are those running now (SetPeers).
 		Elastic bool
 		Peers   []string
-		// Secrets travel here alone: they are in no file of the run.
+		// Secrets travel only here: they are not stored in any file of the run.
 		Secrets     map[string]string
 		Heartbeat   time.Duration // wall clock, as in a Welcome
 		OrphanAfter time.Duration // wall clock
 	}
-	// SetPeers names the other ranks of an elastic gang that run, as "RANK HOST:PORT".
+	// SetPeers lists the other running ranks of an elastic gang, as "RANK HOST:PORT".
 	SetPeers struct {
 		Attempt uint64
 		Peers   []string
@@ -168,8 +167,8 @@ type (
 		Grace   time.Duration // wall clock
 		Save    bool
 	}
-	// Stop ends the node's process after what it has begun. Again ends it as it is and begins it anew, empty, on the same
-	// machine: this amounts to killing and restarting a job.
+	// Stop ends the node's process after completing what it has begun. Again ends it at once and restarts it, empty, on the same machine:
+	// this amounts to killing and restarting a job.
 	Stop struct {
 		Why   string
 		Again bool
@@ -228,40 +227,40 @@ type (
 		ID     uint64
 		Code   Code
 		Error  string
-		Result Result // nil, or what the command asks for
+		Result Result // nil, or the command's result
 	}
-	// Heartbeat comes every Welcome.Heartbeat.
+	// Heartbeat is sent every Welcome.Heartbeat.
 	Heartbeat struct {
-		Folded     ps.Clock // lowest complete clock of the owned partitions; 0 when none is owned
+		Folded     ps.Clock // lowest complete clock of the owned partitions; 0 if none is owned
 		Owned      int
 		CutBytes   int64 // what a cut would have to deliver now
 		BytesIn    int64 // data plane, since start
 		BytesOut   int64
-		BytesSaved int64   // rows that the worker did not read because its cache had them, since start
+		BytesSaved int64   // rows that the worker did not read because they were cached, since start
 		Waited     float64 // seconds that the worker has waited for rows, since start
 		Generation ps.Generation
 		Serving    []ps.Serving // of the owned partitions, in order
 	}
-	// Progress says that splits have committed a clock.
+	// Progress reports that splits have committed a clock.
 	Progress struct {
 		Generation ps.Generation
 		Clock      ps.Clock
 		Splits     []SplitStats
-		Seconds    float64 // wall clock, of this worker's part of the clock from when its rows were there
+		Seconds    float64 // wall clock, of this worker's part of the clock after its rows had arrived
 	}
-	// CutHeld says that a backup holds a cut of all partitions that it backs up.
+	// CutHeld reports that a backup holds a cut of all partitions that it backs up.
 	CutHeld struct {
 		Cut     ps.Clock
 		Bytes   int64
 		Seconds float64 // wall clock, from the first row to the last
 	}
-	// Warned says that the provider will take the machine back.
+	// Warned reports that the provider will take the machine back.
 	Warned struct {
 		Rebalance bool      // only a raised risk, no deadline
 		Deadline  time.Time // market time
 	}
-	// ProgramStarted says that a program runs: the machine has its files, its setup and its state. Times are wall-clock seconds; a
-	// Setup of 0 was done for an earlier program.
+	// ProgramStarted reports that a program runs: the machine has its files, its setup and its state. Times are wall-clock seconds; a Setup
+	// of 0 was done for an earlier program.
 	ProgramStarted struct {
 		Attempt               uint64
 		Fetch, Setup, Restore float64
@@ -269,57 +268,57 @@ type (
 		Step                  int64  // of that
 		Note                  string // why it is not the requested state
 	}
-	// ProgramAdvanced says how far a program has come, by its own account.
+	// ProgramAdvanced reports a program's progress, as reported by itself.
 	ProgramAdvanced struct {
 		Attempt uint64
 		Step    int64
-		HasLoss bool    // it has said one
-		Loss    float64 // may be no number: it diverged
+		HasLoss bool    // it has reported one
+		Loss    float64 // may be NaN: it diverged
 	}
-	// ProgramSaved says that a program's state is in the run's store, as it was at a step.
+	// ProgramSaved reports that a program's state is in the run's store, as it was at a step.
 	ProgramSaved struct {
 		Attempt     uint64
-		Manifest    string // what RunProgram.Resume takes
+		Manifest    string // for RunProgram.Resume
 		Digest      string // SHA-256 of the manifest, hexadecimal
 		Bytes, Sent int64  // of the state, and of what the store did not have
 		Step        int64
-		Round       uint64  // of the SaveProgram that requested it; 0 = none did
+		Round       uint64  // of the SaveProgram that requested it; 0 = none
 		Seconds     float64 // wall clock
-		Final       bool    // the program has ended: no more follows of this attempt
+		Final       bool    // the program has ended: the attempt's last report about state
 	}
-	// ProgramSaveFailed says that a program's state could not be mirrored. The machine tries again at the next interval.
+	// ProgramSaveFailed reports that a program's state could not be mirrored. The machine retries at the next interval.
 	ProgramSaveFailed struct {
 		Attempt uint64
 		Error   string
-		Final   bool // the program has ended: what it did since the state before is lost
+		Final   bool // the program has ended: its work since the previous state is lost
 	}
-	// ProgramExited says that a program has ended, or that it could not be started: Phase is "fetch", "setup", "restore" or "run". It is
+	// ProgramExited reports that a program has ended, or that it could not be started: Phase is "fetch", "setup", "restore" or "run". It is
 	// the last report of an attempt.
 	ProgramExited struct {
 		Attempt uint64
 		Code    int
-		Signal  string // that ended it; empty = none did
+		Signal  string // that ended it; empty = none
 		Phase   string
 		Tail    string  // the last lines of its output
-		Note    string  // the reason, where there is more to say
+		Note    string  // the reason, if there is more to say
 		Asked   bool    // by a StopProgram or a notice
 		CPU     float64 // seconds of processor time; 0 = unknown
-		Memory  int64   // the most bytes that one of its processes held; 0 = unknown
+		Memory  int64   // the most bytes held by one of its processes; 0 = unknown
 	}
-	// Used is what a machine has used since its agent began to count: the whole machine, or where others share it the agent's processes.
+	// Used is what a machine has used since its agent began to count: the whole machine or, if it is shared, the agent's processes.
 	Used struct {
 		Seconds           float64 // wall clock since then
 		CPU               float64 // seconds of processor time
 		Memory            int64   // bytes, now
-		GPU               float64 // seconds in which a GPU computed, in the mean of all
+		GPU               float64 // seconds in which a GPU computed, averaged over all
 		GPUMemory         int64   // bytes, now
 		BytesIn, BytesOut int64   // network
 	}
-	// Failed says that the worker met an error that any other machine would meet too: a split that cannot be
-	// computed, or sums that have diverged. The node ends after it.
+	// Failed reports an error that would occur on any other machine too: a split that cannot be computed, or sums that have diverged. The
+	// node ends after it.
 	Failed struct{ Error string }
-	// Crashed says that the agent ends by itself, and why: a panic, or an error that leaves it nothing to do. Another
-	// machine may do better. Log is the end of its log, with the stack of a panic: the machine's disk may go with it.
+	// Crashed reports that the agent ends by itself, and why: a panic, or an error that leaves it nothing to do. Another machine may not
+	// have the problem. Log is the end of its log, with the stack of a panic: the machine's disk may be lost with it.
 	Crashed struct{ Error, Log string }
 )
 
@@ -340,7 +339,7 @@ func (ProgramExited) report()     {}
 
 func (Crashed) report() {}
 
-// SplitStats is what one split's batch measured.
+// SplitStats is the measurement of one split's batch.
 type SplitStats struct {
 	Split     ps.Split
 	Examples  int64
@@ -356,14 +355,14 @@ type Code string
 const (
 	CodeOK     Code = ""
 	CodePassed Code = "passed" // NameCut: choose a later clock
-	CodeBusy   Code = "busy"   // another change is under way
+	CodeBusy   Code = "busy"   // another change is in progress
 	CodeFailed Code = "failed" // see Error
-	// CodeDamaged: the checkpoint that was to be read is not what was written. Others may be.
+	// CodeDamaged: the checkpoint to read differs from what was written. Others may be intact.
 	CodeDamaged Code = "damaged"
 )
 
-// ErrDamaged is in the chain of errors about checkpoints that are not what was written: torn, changed, or with parts
-// that are gone. An older one may be well.
+// ErrDamaged is in the chain of errors about checkpoints that differ from what was written: torn, changed, or with missing parts. An older
+// one may be intact.
 var ErrDamaged = errors.New("the checkpoint is damaged")
 
 // Result is one of the structs below.
@@ -374,8 +373,7 @@ type (
 	Released struct{ Splits []SplitAt }
 	// Parked answers Park.
 	Parked struct{ Begun ps.Clock }
-	// Standings answers FenceWorker: per owned partition the incarnation's status, and how far the
-	// splits have come there.
+	// Standings answers FenceWorker: per owned partition the incarnation's status, and the splits' progress there.
 	Standings struct{ Partitions []Standing }
 	// Holdings answers FenceGeneration.
 	Holdings ps.Holdings
@@ -405,7 +403,7 @@ type SavedPart struct {
 	SHA256    string // of these bytes, hexadecimal
 }
 
-// What servers report about their partitions.
+// Servers' reports about their partitions.
 type (
 	OwnedPartition = ps.OwnedPartition
 	Standing       = ps.OwnerStanding

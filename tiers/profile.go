@@ -7,9 +7,9 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Profile is what it takes to serve a job's model (Parameter Service, section 3.2): the length of a clock, D_j, and of each partition the
-// time per clock in which its owner adds up and folds contributions, e_t. Both are by the wall clock, so that on a busy host they
-// are longer than alone.
+// Profile is the load of serving a job's model (Parameter Service, section 3.2): the length of a clock, D_j, and for each partition the
+// time per clock in which its owner adds up and folds contributions, e_t. Both are in wall-clock time, so that on a busy host they are
+// longer than alone.
 type Profile struct {
 	Clock   time.Duration   `json:"clock_ns"`   // the median
 	Serving []time.Duration `json:"serving_ns"` // Index: ps.Partition
@@ -26,7 +26,7 @@ func (p Profile) Whole() (sum time.Duration) {
 	return sum
 }
 
-// Cores returns how much of a core serving takes.
+// Cores returns the number of cores that serving takes.
 func (p Profile) Cores() float64 {
 	if !p.Known() {
 		return 0
@@ -42,14 +42,14 @@ func (p Profile) Equal(o Profile) bool {
 // Served is a job's occasional report about its servers to the placer of jobs on shared machines.
 type Served struct {
 	Profile
-	Owners []ps.ServerID `json:"owners,omitempty"`    // Index: ps.Partition; nil = not known
-	Clocks int           `json:"clocks,omitempty"`    // since the report before
+	Owners []ps.ServerID `json:"owners,omitempty"`    // Index: ps.Partition; nil = unknown
+	Clocks int           `json:"clocks,omitempty"`    // since the previous report
 	Lately time.Duration `json:"lately_ns,omitempty"` // the median of their lengths
 
-	OnlyServes bool `json:"only_serves,omitempty"` // the reliable machines do nothing else: splits are worked on by others
+	OnlyServes bool `json:"only_serves,omitempty"` // the reliable machines do nothing else: other machines work on splits
 }
 
-// Preference is the answer: the job's partitions' owners, and how many reliable machines it should have beyond its own number.
+// Preference is the answer: the owners of the job's partitions, and how many reliable machines it should have beyond its own number.
 type Preference struct {
 	Owners []ps.ServerID `json:"owners,omitempty"` // Index: ps.Partition; nil = any layout will do
 	More   int           `json:"more,omitempty"`
@@ -57,7 +57,7 @@ type Preference struct {
 	Why    string        `json:"why,omitempty"`
 }
 
-// notable is by which share a profile changes at least for the change to be worth acting upon: clocks of one setting differ by a few percent.
+// notable is the minimum relative change of a profile that is worth acting upon: clocks of one setting differ by a few percent.
 const notable = 0.25
 
 // near reports whether two profiles call for the same decisions.
@@ -68,21 +68,21 @@ func (p Profile) near(o Profile) bool {
 
 // Sizes of a window, in clocks.
 const (
-	profiled      = 32           // that a profile is made of
-	leastServed   = profiled / 4 // clocks that a partition's owner must have reported: heartbeats come later than clocks
+	profiled      = 32           // in a profile
+	leastServed   = profiled / 4 // clocks that a partition's owner must have reported: heartbeats arrive later than clocks
 	longestWindow = 8 * profiled // without a report of some partition: an agent of a former version sends none
 )
 
-// Profiler makes profiles of the measurements, one after another: each of the clocks since the last. A profile of all clocks so far would
-// not follow a job that grows.
+// Profiler turns measurements into profiles, one after another: each of the clocks since the last. A profile of all clocks so far would not
+// follow a growing job.
 type Profiler struct {
 	known   Profile
-	odd     bool // the last window was notably different
+	odd     bool // the last window differed notably
 	lengths []time.Duration
 	served  []ps.Serving // Index: Partition; since the last profile
 }
 
-// NewProfiler returns one for a job with that many partitions, whose profile so far is given; the zero Profile = there is none.
+// NewProfiler returns a profiler for a job with this many partitions and its profile so far; the zero Profile = none.
 func NewProfiler(partitions int, known Profile) *Profiler {
 	return &Profiler{known: known, served: make([]ps.Serving, partitions)}
 }
@@ -90,7 +90,7 @@ func NewProfiler(partitions int, known Profile) *Profiler {
 // Profile returns the last that was notably different.
 func (p *Profiler) Profile() Profile { return p.known }
 
-// Served adds what a partition's owner has done.
+// Served adds a partition owner's work.
 func (p *Profiler) Served(s ps.Serving) {
 	if int(s.Partition) < len(p.served) && s.Took >= 0 && s.Clocks >= 0 {
 		p.served[s.Partition].Took += s.Took
@@ -98,7 +98,7 @@ func (p *Profiler) Served(s ps.Serving) {
 	}
 }
 
-// Clock adds the length of a clock that is done. It reports whether the profile is notably another now.
+// Clock adds the length of a clock that is done. It reports whether the profile has changed notably.
 func (p *Profiler) Clock(length time.Duration) (news bool) {
 	if length <= 0 {
 		return false
@@ -119,7 +119,7 @@ func (p *Profiler) Clock(length time.Duration) (news bool) {
 		now.Serving[i] = s.Took / time.Duration(s.Clocks)
 	}
 	p.begin()
-	if now.near(p.known) || p.known.Known() && !p.odd { // one window alone says little: tiny clocks differ as the computer is busy
+	if now.near(p.known) || p.known.Known() && !p.odd { // one window alone says little: tiny clocks vary when the computer is busy
 		p.odd = !now.near(p.known)
 		return false
 	}

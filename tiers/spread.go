@@ -6,9 +6,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// spread gives each item to a member, as even as their weights allow, and moves as few as that takes. A new member gets
-// one item from each of the others in turn, round-robin, and a member that gets an item gets one whose data it has, if there is
-// one. With no members every item has none.
+// spread assigns each item to a member, as evenly as their weights allow, with as few moves as possible. A new member gets one item from
+// each of the others in turn, and a member prefers items whose data it has. Without members no item is assigned.
 func spread(now []ps.ServerID, members []Member, weight func(Member) float64) []ps.ServerID {
 	next := make([]ps.ServerID, len(now))
 	if len(members) == 0 {
@@ -58,7 +57,7 @@ func spread(now []ps.ServerID, members []Member, weight func(Member) float64) []
 	return next
 }
 
-// load is how much a member holds per weight, and would with one item more, to compare.
+// load returns how much a member holds per weight, and how much with one item more, for comparison.
 type load struct {
 	weight    float64
 	now, next float64
@@ -70,10 +69,10 @@ func (l *load) hold(items int) { l.now, l.next = float64(items)/l.weight, float6
 type orphans struct {
 	is    []bool // Index: item
 	left  int
-	first int // there is none before
+	first int // none is before
 }
 
-// take takes out the first item of those with some data, or the first of all.
+// take removes the first item with some data, or the first of all.
 func (h *orphans) take(data SplitSet) int {
 	for !h.is[h.first] {
 		h.first++
@@ -91,7 +90,7 @@ func (h *orphans) take(data SplitSet) int {
 	return item
 }
 
-// finder returns a function that finds a member by id; -1 = there is none. An index pays only if it is called often.
+// finder returns a function that finds a member by id; -1 = none. An index pays only if it is called often.
 func finder(times int, members []Member) func(ps.ServerID) int {
 	if times <= 4 {
 		return func(id ps.ServerID) int { return slices.IndexFunc(members, func(m Member) bool { return m.ID == id }) }
@@ -135,10 +134,10 @@ func holdings(now []ps.ServerID, members []Member) (held [][]int, none orphans) 
 	return held, none
 }
 
-// ranking keeps members in order of a key, and those of the same key as they come, while they change one at a time: a heap. With thousands
-// of members, looking for the first among all for each item took longer than all else of a layout.
+// ranking keeps members sorted by a key, stably, while they change one at a time: a heap. With thousands of members, a linear search for
+// the first one for each item took longer than the rest of a layout.
 type ranking struct {
-	heap  []int     // members; the first of all is at 0
+	heap  []int     // members; the first is at 0
 	place []int     // Index: member; in heap
 	key   []float64 // Index: member
 }
@@ -160,7 +159,7 @@ func (r *ranking) first() int { return r.heap[0] }
 
 func (r *ranking) before(i, j int) bool { return r.key[i] < r.key[j] || r.key[i] == r.key[j] && i < j }
 
-// moved puts a member whose key has changed into its place.
+// moved repositions a member whose key has changed.
 func (r *ranking) moved(member int, key float64) {
 	r.key[member] = key
 	at := r.place[member]

@@ -1,5 +1,4 @@
-// Package all lists the applications that come with the program. It is apart from package apps so that an
-// application can import that package.
+// Package all lists the applications that come with the program. It is separate from package apps because applications import that package.
 package all
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/tierml/tierml/apps/mlr"
 )
 
-// drills are applications that programs for drills have besides: see drill.go.
+// drills are additional applications for drills: see drill.go.
 var drills apps.Registry
 
 // Registry returns the applications.
@@ -24,7 +23,7 @@ func Registry() apps.Registry {
 	return append(registry, drills...)
 }
 
-// Find returns the application of a job: one of the registry, or that of programs on tiers.
+// Find returns the application of a job: a registered one, or the one for programs on tiers.
 func Find(name string) (apps.Kind, error) {
 	if name == diloco.Name {
 		return diloco.Kind{}, nil

@@ -1,8 +1,8 @@
 // Package diloco has the servers' part of DiLoCo (Douillard et al., "DiLoCo: distributed low-communication training of language models",
-// 2023) for a model that a program of the user's own trains. A split is a replica, and a clock a round of many inner steps. The table holds
-// what the model has moved by since it began (w - w0), so that nothing is transferred at the start; the outer step is the rule ps.Mean.
+// 2023) for a model that a user's program trains. A split is a replica, and a clock a round of many inner steps. The table holds the
+// model's change since the start (w - w0), so that nothing is transferred at the start; the outer step is the rule ps.Mean.
 //
-// It knows no tensors: rows are ranges of all of the model's floats, one after the other. Names and shapes are in the child's hello.
+// It does not know tensors: rows are consecutive ranges of the model's floats. Names and shapes are in the child's hello.
 package diloco
 
 import (
@@ -21,11 +21,11 @@ import (
 // Name is the application's name in journals; job files select it by `tiers`.
 const Name = "diloco"
 
-// Detail is the dataset's Detail of a job with tiers, whose data only the program knows.
+// Detail is the Dataset's Detail of a job with tiers, whose data only the program knows.
 type Detail struct {
 	Terms   apps.Terms      `json:"terms"`
-	Program json.RawMessage `json:"program,omitempty"` // of a machine that computes
-	Work    float64         `json:"work"`              // of a clock over all splits, in floating-point operations
+	Program json.RawMessage `json:"program,omitempty"` // for machines that compute
+	Work    float64         `json:"work"`              // per clock over all splits, in floating-point operations
 }
 
 // Dataset describes a job without data.
@@ -34,7 +34,7 @@ func (d Detail) Dataset() (apps.Dataset, error) {
 	return apps.Dataset{Splits: d.Terms.Replicas, Detail: text}, err
 }
 
-// Of decodes the Detail that Dataset wrote.
+// Of decodes a Detail written by Dataset.
 func Of(data apps.Dataset) (d Detail, err error) {
 	if err = json.Unmarshal(data.Detail, &d); err != nil {
 		return d, fmt.Errorf("reading what is known of the program: %w", err)
@@ -47,16 +47,16 @@ func Of(data apps.Dataset) (d Detail, err error) {
 	return d, nil
 }
 
-// Passes is the setting of machines that hold splits for which there is no other machine, and compute nothing.
+// Passes is the setting of machines that only hold splits which have no other machine, and compute nothing.
 const Passes = "passes"
 
-// Kind makes the application by name.
+// Kind returns the application by name.
 type Kind struct{}
 
 // Name implements apps.Kind.
 func (Kind) Name() string { return Name }
 
-// Params implements apps.Kind.
+// Prepare returns an error: the program reads the data.
 func (Kind) Params() []apps.Param {
 	return []apps.Param{{Name: Passes, Max: 1, Whole: true, Why: "1: the machine holds splits and computes nothing"}}
 }
@@ -79,10 +79,11 @@ func (k Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	return &program{Detail: d, passes: v.Float(Passes) > 0}, nil
 }
 
-// cols returns how many floats a row has: enough rows for all partitions in small models, 256 KiB in large ones. One more column is the weight.
+// cols returns the floats per row: small models get enough rows for all partitions, large ones rows of 256 KiB. One more column is the
+// weight.
 func cols(floats int) int { return min(max((floats+63)/64, 64), 64<<10) }
 
-// Rounds returns how many clocks the steps take.
+// Rounds returns the number of clocks for these steps.
 func Rounds(t apps.Terms) int { return (t.Steps + t.Every - 1) / t.Every }
 
 // order returns a replica's round.
@@ -96,19 +97,19 @@ type program struct {
 	passes bool
 	child  apps.Child
 
-	left   []float32  // what rounding has kept back of this machine's deltas, for its next one; of its rounds, one at a time
+	left   []float32  // rounding errors of this machine's deltas, added to its next one; used by one round at a time
 	floats int        // of the model; set when the child is ready
-	mu     sync.Mutex // the child does one round at a time; guards what follows
+	mu     sync.Mutex // the child does one round at a time; guards the following
 	now    roundNow
 }
 
 // roundNow is what Begin announced.
 type roundNow struct {
 	ctx  context.Context //nolint:containedctx // of one round
-	runs []ps.Split      // that compute; others pass the clock with weight 0
-	own  ps.Split        // that this machine computes
-	any  bool            // there is one
-	done ps.Clock        // the last that the child has computed: the one after it may have been announced since
+	runs []ps.Split      // splits that compute; others pass the clock with weight 0
+	own  ps.Split        // the split that this machine computes
+	any  bool            // whether there is one
+	done ps.Clock        // the last clock computed by the child; the next may have been announced since
 }
 
 func (p *program) rows(floats int) int {
@@ -142,16 +143,16 @@ func (p *program) Tables() []ps.Table {
 // WorkPerClock implements apps.Program.
 func (p *program) WorkPerClock() float64 { return p.Work }
 
-// Score implements apps.Program: the mean loss that the program reported.
+// Score implements apps.Program: the mean loss reported by the program.
 func (*program) Score(loss float64, n int64) float64 { return loss / float64(n) }
 
-// ScoreName implements apps.Program.
+// Evaluate implements apps.Program: only the program can measure.
 func (*program) ScoreName() string { return "loss" }
 
-// Evaluate implements apps.Program: only the program can measure.
+// Export implements apps.Program: the model's change, as one tensor.
 func (*program) Evaluate(apps.Rows, apps.Open) (apps.Stats, error) { return apps.Stats{}, nil }
 
-// Export implements apps.Program: what the model has moved by, as one tensor. Over adds it to the model as it began.
+// Over adds it to the initial model. Over adds it to the model as it began.
 func (p *program) Export(tables apps.Rows, _ apps.Open) (model.Model, error) {
 	floats := p.Terms().Floats
 	all := make([]float32, 0, p.rows(floats)*cols(floats))
@@ -162,7 +163,8 @@ func (p *program) Export(tables apps.Rows, _ apps.Open) (model.Model, error) {
 	return model.Model{Tensors: []model.Tensor{{Name: "moved", Shape: []int{floats}, Float: all[:floats]}}}, nil
 }
 
-// LoadSplit implements apps.App. It waits for the child: a machine is given splits only when it can compute.
+// It waits for the child: a machine gets splits only when it can compute. It waits for the child: a machine is given splits only when it
+// can compute.
 func (p *program) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, error) {
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return nil, err
@@ -179,8 +181,9 @@ func (p *program) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, err
 	return &split{p, id}, nil
 }
 
-// Begin implements apps.Outside. In deterministic jobs every split computes, one after the other. In others one does, the machine's own,
-// and keeps doing so as long as it is here: those that the machine holds for others pass, so that nobody waits for them.
+// In deterministic jobs every split computes, one after another. In others only the machine's own split computes, as long as it is here:
+// splits held for other machines pass, so that nobody waits for them. In others one does, the machine's own, and keeps doing so as long as
+// it is here: those that the machine holds for others pass, so that nobody waits for them.
 func (p *program) Begin(ctx context.Context, c ps.Clock, splits []ps.Split) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,7 +195,7 @@ func (p *program) Begin(ctx context.Context, c ps.Clock, splits []ps.Split) {
 		n.runs = splits
 	case n.any && slices.Contains(splits, n.own):
 		n.runs = []ps.Split{n.own}
-	case n.any && n.done == c: // it has done this clock, and takes over what another has not
+	case n.any && n.done == c: // it has done this clock, and takes over another's missing one
 	case len(splits) > 0:
 		n.own, n.any = splits[0], true
 		n.runs = []ps.Split{n.own}
@@ -277,8 +280,8 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
 	return apps.Stats{Examples: int64(d.Losses), Loss: d.Loss, Work: max(s.Work/float64(s.Terms().Replicas)*float64(weight), 1)}, nil
 }
 
-// leftOver returns what rounding has kept back so far (error feedback); nil: each delivery is rounded by itself. In deterministic jobs it is, as what
-// a machine did before must not matter.
+// leftOver returns the rounding errors so far (error feedback); nil: each delivery is rounded independently. Deterministic jobs use nil, as
+// results must not depend on the machine's history.
 func (p *program) leftOver(floats int) []float32 {
 	if p.Terms().Deterministic || ps.TransportOf(p.Terms().Transport) == ps.Whole {
 		return nil
@@ -289,7 +292,7 @@ func (p *program) leftOver(floats int) []float32 {
 	return p.left
 }
 
-// Over returns a model of the tensors that a child named, in order: as they began, and moved.
+// Over returns a model of the tensors named by a child, in order: the initial values plus the change.
 func Over(began model.Model, names []string, moved []float32) (model.Model, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(began.Tensors, func(t model.Tensor) bool { return t.Name == name })

@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// direct takes the same steps as splits and servers do together, in one process: each layer is one matrix, threads work
-// on chunks of a batch, and the optimizer runs over whole matrices. But for rounding the weights are the same.
+// direct takes the same steps as splits and servers together, in one process: each layer is one matrix, threads work on chunks of a batch,
+// and the optimizer runs over whole matrices. Apart from rounding the weights are the same.
 type direct struct {
 	program *Program
 	threads int
@@ -22,7 +22,7 @@ type direct struct {
 	test    labelled.Examples
 	layers  []matrix
 	chunks  []*chunk
-	blocks  []block // of rows, which the optimizer takes one after another
+	blocks  []block // groups of rows, the optimizer's units of work
 }
 
 // matrix is a layer's weights: a row for each input, then the biases. Rows are padded to a stride with zeros.
@@ -34,38 +34,38 @@ type matrix struct {
 
 func (m *matrix) row(i int) []float32 { return m.weights[i*m.stride : (i+1)*m.stride] }
 
-// block is some rows of a layer.
+// block is a range of a layer's rows.
 type block struct{ layer, from, to int }
 
-// chunk is a part of a batch: its gradient, and the working memory of one example. Chunks are cut the same way for any
-// number of threads, and added up in their order, so that the result does not depend on threads.
+// chunk is a part of a batch: its gradient, and the working memory of one example. Chunks are the same for any number of threads, and added
+// in order, so that the result does not depend on threads.
 type chunk struct {
 	from, to  int
-	gradients [][]float32 // by layer, as its weights
+	gradients [][]float32 // by layer, laid out like its weights
 	units     []units
 	wrong     int
 	infinite  bool
 }
 
-// units are a layer's, for one example.
+// units are a layer's units, for one example.
 type units struct {
 	out, slope []float32
-	active     []uint32  // of a hidden layer: those that are not cut off
-	values     []float32 // what they give
+	active     []uint32  // for a hidden layer: units that are not cut off
+	values     []float32 // their outputs
 }
 
 const (
 	maxChunks = 8
-	// addShare is how many entries a chunk has at least for each row of the first layer: adding chunks up must be little
-	// work compared with making them.
+	// addShare is the minimum number of entries of a chunk per row of the first layer: adding chunks must be cheap compared with computing
+	// them.
 	addShare = 8
-	// blockNumbers is about how many weights a thread updates at a time.
+	// blockNumbers is the approximate number of weights that a thread updates at a time.
 	blockNumbers = 8192
-	// testChunk is how many held-out examples a thread takes at a time.
+	// testChunk is the number of held-out examples that a thread takes at a time.
 	testChunk = 256
 )
 
-// NewDirect reads all splits and gives the weights their first values, those that servers begin with.
+// NewDirect reads all splits and initialises the weights as servers do.
 func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.DirectTrainer, error) {
 	d := &direct{program: p, threads: threads}
 	var train labelled.Examples
@@ -187,7 +187,7 @@ func (d *direct) Step(c ps.Clock, evaluate bool) (apps.Stats, error) {
 	return stats, nil
 }
 
-// learn makes the gradient of a chunk.
+// learn computes the gradient of a chunk.
 func (d *direct) learn(c *chunk) {
 	for _, g := range c.gradients {
 		clear(g)
@@ -203,7 +203,7 @@ func (d *direct) learn(c *chunk) {
 	}
 }
 
-// forward works out what all units give; those of the last layer give scores.
+// forward computes the outputs of all units; the last layer's are scores.
 func (d *direct) forward(c *chunk, index []uint32, value []float32) {
 	for i := range d.layers {
 		m, u := &d.layers[i], &c.units[i]
@@ -222,7 +222,7 @@ func (d *direct) forward(c *chunk, index []uint32, value []float32) {
 	}
 }
 
-// backward adds an example's gradient, and reports whether all is finite.
+// backward adds an example's gradient, and reports whether all values are finite.
 func (d *direct) backward(c *chunk, index []uint32, value []float32, class int) bool {
 	last := len(d.layers) - 1
 	u := &c.units[last]
@@ -245,7 +245,7 @@ func (d *direct) backward(c *chunk, index []uint32, value []float32, class int) 
 		below := &c.units[i-1]
 		fast.AddToRows(gradient, below.active, below.values, slope)
 		clear(below.slope)
-		for _, j := range below.active { // a unit that is cut off neither learns nor passes on
+		for _, j := range below.active { // a unit that is cut off neither learns nor propagates
 			below.slope[j] = fast.Dot(m.row(int(j)), slope)
 		}
 	}
@@ -269,7 +269,7 @@ func softmax(p, scores []float32) (finite bool) {
 	return true
 }
 
-// update applies the optimizer to some rows: the chunks' gradients together, times mean, and the penalty's.
+// update applies the optimizer to some rows: the sum of the chunks' gradients, times mean, and the penalty.
 func (d *direct) update(b block, clock ps.Clock, mean, l2 float32) {
 	m := &d.layers[b.layer]
 	from, to := b.from*m.stride, b.to*m.stride
@@ -281,7 +281,7 @@ func (d *direct) update(b block, clock ps.Clock, mean, l2 float32) {
 	for j := range gradient {
 		gradient[j] *= mean
 	}
-	penalised := min(len(weights), m.in*m.stride-from) // but for the biases
+	penalised := min(len(weights), m.in*m.stride-from) // not the biases
 	fast.Axpy(l2, weights[:penalised], gradient)
 	p := d.program
 	rate := float32(p.step)

@@ -1,14 +1,12 @@
-// Package dnn is classification by neural networks of fully connected layers: each hidden layer is a weighted sum
-// of the one before and a bias, cut off below zero (ReLU), and the last one gives the classes' probabilities
-// (softmax). With no hidden layer it is softmax regression, also called multinomial logistic regression, which is the
-// application mlr.
+// Package dnn classifies by neural networks of fully connected layers: each hidden layer is a weighted sum of the previous one plus a bias,
+// cut off below zero (ReLU), and the last one yields the classes' probabilities (softmax). Without hidden layers it is softmax regression,
+// also called multinomial logistic regression: the application mlr.
 //
-// One clock is one step of mini-batch gradient descent, by momentum (Polyak's heavy ball) unless set otherwise. The
-// batch of a clock is drawn from all splits together (see package labelled), and every split adds its examples' part of
-// the batch's mean gradient, all taken at the same weights. The servers apply the rule of the optimizer to the sum
-// (ps.Rule), once for each row. So a clock is the very step that one machine would take, for any number of splits. The
-// penalty is part of the gradient, and is added once per row, by the row's keeper, which is one of the splits. A row of
-// weights belongs to an input of its layer, so that a batch touches only the rows of features that occur in it.
+// One clock is one step of mini-batch gradient descent, by momentum (Polyak's heavy ball) unless set otherwise. The batch of a clock is
+// drawn from all splits together (see package labelled), and every split adds its examples' part of the batch's mean gradient, all computed
+// with the same weights. The servers apply the rule of the optimizer to the sum (ps.Rule), once for each row. So a clock is exactly the
+// step that one machine would take, for any number of splits. The penalty is part of the gradient, added once per row by the row's keeper,
+// one of the splits. A row of weights belongs to an input of its layer, so that a batch touches only the rows of the features in it.
 //
 // The package is arithmetic; it opens no file and knows no machine.
 package dnn
@@ -29,10 +27,10 @@ type Kind struct {
 	hidden bool // whether there are hidden layers
 }
 
-// Networks have hidden layers.
+// Networks is the kind with hidden layers.
 func Networks() Kind { return Kind{name: "dnn", hidden: true} }
 
-// Softmax is softmax regression: no hidden layers.
+// Softmax is softmax regression, without hidden layers.
 func Softmax() Kind { return Kind{name: "mlr"} }
 
 // Name returns how job files name the application.
@@ -66,20 +64,20 @@ func (k Kind) Params() []apps.Param {
 	)
 }
 
-// StaleDefaults implements apps.Stale. Momentum is stable with steps of up to 2(1+m)/(curvature) where gradients are
-// fresh, but of about (1-m)/curvature where they are one clock old, 38 times less at m = 0.9. AdaGrad's steps shrink with
-// the gradients that a weight has seen, and bear a lag of some clocks. On MNIST, error rates after 480 clocks at a lag
-// of 0, 1 and 3 clocks: of mlr 0.088, 0.091 and 0.106 by momentum, 0.087, 0.087 and 0.085 by AdaGrad; of dnn 0.046, 0.088 and
-// 0.887 by momentum, 0.052, 0.055 and 0.067 by AdaGrad. Adam and plain SGD lay between.
+// StaleDefaults implements apps.Stale. Momentum is stable with steps of up to 2(1+m)/(curvature) for fresh gradients, but of only about
+// (1-m)/curvature if they are one clock old, 38 times less at m = 0.9. AdaGrad's steps shrink with the gradients that a weight has seen,
+// and tolerate a lag of some clocks. On MNIST, error rates after 480 clocks at a lag of 0, 1 and 3 clocks: of mlr 0.088, 0.091 and 0.106 by
+// momentum, 0.087, 0.087 and 0.085 by AdaGrad; of dnn 0.046, 0.088 and 0.887 by momentum, 0.052, 0.055 and 0.067 by AdaGrad. Adam and plain
+// SGD were in between.
 func (k Kind) StaleDefaults() apps.Params {
 	params := apps.Params{"optimizer": optimizerNames[adaGrad]}
 	if !k.hidden {
-		params["step"] = 0.1 // with which the figures above were measured
+		params["step"] = 0.1 // used for the figures above
 	}
 	return params
 }
 
-// Former implements apps.Former: softmax regression had another penalty, before that it used momentum, and AdaGrad's usual step was 0.1.
+// Former implements apps.Former: softmax regression formerly had another penalty, before that momentum, and AdaGrad's default step was 0.1.
 func (k Kind) Former(defaults int, given apps.Params) apps.Params {
 	if !k.hidden {
 		given = given.With("l2", 0.0001)
@@ -101,7 +99,7 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 	return labelled.Prepare(in, cut, create)
 }
 
-// New makes the application for a dataset that Prepare made.
+// New creates the application for a prepared dataset.
 func (k Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	p, err := k.program(params, data)
 	if err != nil {
@@ -157,18 +155,18 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 	return p, nil
 }
 
-// Program is one network and its dataset, with its hyper-parameters; Kind.Params says what they mean.
+// Program is one network and its dataset, with its hyper-parameters; see Kind.Params.
 type Program struct {
 	name      string
 	task      *labelled.Task
 	sizes     []int // inputs, units of the hidden layers, classes
 	optimizer optimizer
 	step      float64
-	momentum  float32 // of the optimizer of this name, else 0
+	momentum  float32 // if the optimizer is momentum, else 0
 	decay     float64
 	l2        float64
 	batches   int
-	weights   []float32 // of classes; nil = all alike
+	weights   []float32 // of classes; nil = equal
 }
 
 // weigh multiplies an example's slope by its class's weight.
@@ -178,10 +176,10 @@ func weigh(slope, weights []float32, class int) {
 	}
 }
 
-// Name returns how job files name the application.
+// Name returns the application's name in job files.
 func (p *Program) Name() string { return p.name }
 
-// ReadLate implements apps.Late: hidden layers lose more by stale gradients than by waiting for rows.
+// ReadLate implements apps.Late: hidden layers lose more to stale gradients than to waiting for rows.
 func (p *Program) ReadLate() bool { return p.layers() > 1 }
 
 // layers returns the number of layers with weights.
@@ -190,8 +188,8 @@ func (p *Program) layers() int { return len(p.sizes) - 1 }
 // weightsTable returns the table of a layer: a row for each input and one for the biases.
 func weightsTable(layer int) ps.TableID { return ps.TableID(layer) }
 
-// Tables returns the layers' weights. They begin at random, as units of a layer that are alike would stay alike (He et
-// al., "Delving deep into rectifiers", 2015, in its uniform form); those of a single layer begin at zero.
+// Tables returns the layers' weights. They begin at random, since identical units of a layer would stay identical (He et al., "Delving deep
+// into rectifiers", 2015, in its uniform form); those of a single layer begin at zero.
 func (p *Program) Tables() []ps.Table {
 	var tables []ps.Table
 	for layer := range p.layers() {
@@ -211,7 +209,7 @@ func (p *Program) Tables() []ps.Table {
 // biasRow returns the row of a layer's biases.
 func (p *Program) biasRow(layer int) int { return p.sizes[layer] }
 
-// LeastRows implements apps.Dense: the rows of the features of a mean example, or those that a split keeps, and all of further layers.
+// LeastRows implements apps.Dense: the rows of a mean example's features, or the rows that a split keeps, and all rows of further layers.
 func (p *Program) LeastRows() []uint64 {
 	rows := make([]uint64, p.layers())
 	for layer := 1; layer < len(rows); layer++ {
@@ -222,7 +220,7 @@ func (p *Program) LeastRows() []uint64 {
 	return rows
 }
 
-// keptBy lists the rows of a layer that a split is the keeper of: those to which it adds the penalty. Biases have none.
+// keptBy lists the rows of a layer that a split keeps, that is, adds the penalty to. Biases have none.
 func (p *Program) keptBy(id ps.Split, layer int) []int {
 	if p.l2 == 0 {
 		return nil
@@ -234,16 +232,15 @@ func (p *Program) keptBy(id ps.Split, layer int) []int {
 	return rows
 }
 
-// Score returns the share of examples whose class is not the one of the greatest probability. The losses in Stats are
-// numbers of such errors.
+// Score returns the share of misclassified examples. The losses in Stats count such errors.
 func (*Program) Score(loss float64, n int64) float64 { return loss / float64(n) }
 
-// ScoreName names what Score gives.
+// ScoreName names the score.
 func (*Program) ScoreName() string { return "error rate" }
 
-// work counts floating-point operations: in the first layer, for each feature that is there, 2 per unit forward and
-// 2 in the gradient; in the others, as if no unit were cut off, 2 per weight forward, 2 in the gradient and 2 to lead
-// the error back; 10 per class for the probabilities.
+// work counts floating-point operations: in the first layer, for each feature present, 2 per unit forward and 2 in the gradient; in the
+// others, as if no unit were cut off, 2 per weight forward, 2 in the gradient and 2 for back-propagation; 10 per class for the
+// probabilities.
 func (p *Program) work(examples, entries int64) float64 {
 	perExample := 10 * p.sizes[p.layers()]
 	for layer := 1; layer < p.layers(); layer++ {
@@ -252,20 +249,20 @@ func (p *Program) work(examples, entries int64) float64 {
 	return 4*float64(entries)*float64(p.sizes[1]) + float64(examples)*float64(perExample)
 }
 
-// WorkPerClock returns the work of one clock over all splits; over the clocks of a pass this is its exact mean.
+// WorkPerClock returns the work of one clock over all splits; it is the exact mean over the clocks of a pass.
 func (p *Program) WorkPerClock() float64 {
 	return p.work(p.task.Size(), p.task.Entries) / float64(p.batches)
 }
 
-// batchAt returns the ranks of a clock's batch over all splits, from first up to, but not including, end. All batches
-// come in turn.
+// batchAt returns the ranks of a clock's batch over all splits, from first up to, but not including, end. Batches are cycled through in
+// order.
 func (p *Program) batchAt(c ps.Clock) (number int, first, end int64) {
 	number = int((int64(c) - 1) % int64(p.batches))
 	n, count := p.task.Size(), int64(p.batches)
 	return number, int64(number) * n / count, int64(number+1) * n / count
 }
 
-// LoadSplit reads a split file. The seed is not used: the order of the examples was drawn when they were cut.
+// LoadSplit reads a split file. The seed is not used: the examples were shuffled when they were cut into splits.
 func (p *Program) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, error) {
 	train, test, err := p.task.Load(id, r)
 	if err != nil {

@@ -15,12 +15,11 @@ import (
 //	layerN.weight  F32 [inputs, outputs]
 //	layerN.bias    F32 [outputs]
 //
-// With features encoded as labelled.Task.Describe says, each layer gives inputs . weight + bias, all but the last cut
-// off below zero; the class is the place of the greatest of the last one's. The metadata has "sizes", a JSON list of
-// the inputs, the units of each hidden layer and the classes, and "accuracy" on the held-out examples, if there are
-// any.
+// With features encoded as labelled.Task.Describe says, each layer computes inputs . weight + bias, all but the last cut off below zero;
+// the class is the index of the last layer's maximum. The metadata has "sizes", a JSON list of the inputs, the units of each hidden layer
+// and the classes, and "accuracy" on the held-out examples, if there are any.
 
-// Evaluate measures all held-out examples with finished tables.
+// Evaluate measures all held-out examples with the final tables.
 func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error) {
 	var total apps.Stats
 	err := p.task.EachSplit(open, func(id ps.Split, train, test *labelled.Examples) error {
@@ -37,7 +36,7 @@ func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error)
 	return total, nil
 }
 
-// Export makes the model file's contents from finished tables.
+// Export returns the model file's contents from the final tables.
 func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) {
 	sizes, err := json.Marshal(p.sizes)
 	if err != nil {

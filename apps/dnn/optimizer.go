@@ -5,7 +5,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// optimizer is how a gradient becomes a step. The servers of the tables do it: see ps.Rule for the formulas.
+// optimizer turns a gradient into a step. The tables' servers execute it: see ps.Rule for the formulas.
 type optimizer int
 
 const (
@@ -18,13 +18,13 @@ const (
 // optimizerNames are the words of the parameter optimizer.
 var optimizerNames = []string{momentum: "momentum", plain: "sgd", adaGrad: "adagrad", adam: "adam"}
 
-// usualSteps are the step sizes of the optimizers that do for MNIST and for tables.
+// usualSteps are the optimizers' step sizes that work for MNIST and for tables.
 var (
 	usualSteps       = [...]float64{momentum: 0.1, plain: 1, adaGrad: 0.2, adam: 0.005}
 	usualStepsHidden = [...]float64{momentum: 0.2, plain: 0.5, adaGrad: 0.02, adam: 0.002}
 )
 
-// Adam's usual constants (Kingma and Ba, section 2), and what keeps AdaGrad from dividing by 0.
+// Adam's usual constants (Kingma and Ba, section 2), and AdaGrad's guard against division by 0.
 const (
 	beta1, beta2 = 0.9, 0.999
 	epsilon      = 1e-8
@@ -38,7 +38,7 @@ func (k Kind) usual(o optimizer) float64 {
 	return usualSteps[o]
 }
 
-// optimizerParams documents what the optimizers take.
+// optimizerParams documents the optimizers' parameters.
 func (k Kind) optimizerParams() []apps.Param {
 	decay, usual := 0.01, adaGrad
 	steps := "0: momentum 0.1, sgd 1, adagrad 0.2, adam 0.005"
@@ -65,7 +65,7 @@ func (k Kind) optimizerParams() []apps.Param {
 	}
 }
 
-// rule returns what the servers do with the gradients of a clock.
+// rule returns the rule that servers apply to the gradients of a clock.
 func (p *Program) rule() ps.Rule {
 	switch rate := float32(p.step); p.optimizer {
 	case adaGrad:
@@ -77,9 +77,9 @@ func (p *Program) rule() ps.Rule {
 	}
 }
 
-// shareAt returns a clock's step as a share of the first one's, a pure function of the clock. The rate of a rule stays as
-// it is, so gradients are multiplied by it: where the rule is linear in them that is the same. AdaGrad's steps become
-// shorter by themselves, and Adam's do not depend on how long gradients are.
+// shareAt returns a clock's step as a share of the first one's, a pure function of the clock. The rate of a rule is constant, so gradients
+// are multiplied by it: for rules that are linear in them that is equivalent. AdaGrad's steps shrink by themselves, and Adam's do not
+// depend on the gradients' magnitude.
 func (p *Program) shareAt(c ps.Clock) float64 {
 	if p.optimizer == adaGrad || p.optimizer == adam {
 		return 1

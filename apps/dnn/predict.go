@@ -91,7 +91,7 @@ func (p *Program) Judge(m model.Model, open apps.Open) (*journal.Quality, error)
 	})
 }
 
-// predict returns the place of the most likely class, the first of equals, and the classes' probabilities.
+// predict returns the index of the most likely class, the first of equals, and the classes' probabilities.
 func (p *predictor) predict(i int) (class int, probabilities []float64) {
 	index, value := p.examples.Row(i)
 	first := p.layers[0]

@@ -10,8 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// split is one split in memory. Features are numbered anew among those that occur in it; such numbers are called
-// places.
+// split is one split in memory. Features are renumbered among those that occur in it; these numbers are called places.
 type split struct {
 	program  *Program
 	id       ps.Split
@@ -52,7 +51,7 @@ func newSplit(p *Program, id ps.Split, train, test *labelled.Examples) *split {
 	return s
 }
 
-// number turns features into places.
+// number maps features to places.
 func (s *split) number() {
 	s.features = append(slices.Clone(s.train.Index), s.test.Index...)
 	slices.Sort(s.features)
@@ -90,7 +89,7 @@ func weights(layer, row int) ps.Key {
 	return ps.Key{Table: weightsTable(layer), Row: ps.RowID(row)}
 }
 
-// keys lists the weights that a batch touches, each once; leave out some.
+// keys lists the weights that a batch touches, each once, except leave.
 func (s *split) keys(b *batch, keys []ps.Key, leaveOut func(layer, row int) bool) []ps.Key {
 	if b.empty() {
 		return keys
@@ -114,7 +113,7 @@ func (s *split) keys(b *batch, keys []ps.Key, leaveOut func(layer, row int) bool
 	return keys
 }
 
-// Needs lists the rows of the batch's features, all rows of the further layers, and the rows that are kept here.
+// Needs lists the rows of the batch's features, all rows of the further layers, and the rows kept here.
 func (s *split) Needs(c ps.Clock, keys []ps.Key) []ps.Key {
 	for layer, rows := range s.kept {
 		for _, row := range rows {
@@ -135,21 +134,21 @@ func (s *split) EvalNeeds(keys []ps.Key) []ps.Key {
 	return s.keys(&s.whole, keys, func(int, int) bool { return false })
 }
 
-// bind looks each row of a batch up once, so that the inner loops need not.
+// bind looks up each row of a batch once, outside the inner loops.
 func (s *split) bind(b *batch, row func(ps.Key) []float32) {
 	if n := &s.net; !b.empty() {
 		s.look(b, row, n.first, func(layer int) *rowSet { return &n.layers[layer].weights })
 	}
 }
 
-// bindGradients does the same for where the gradients of the rows are added up.
+// bindGradients does the same for the rows' gradients.
 func (s *split) bindGradients(b *batch, gradient func(ps.Key) []float32) {
 	if n := &s.net; !b.empty() {
 		s.look(b, gradient, n.firstGradient, func(layer int) *rowSet { return &n.layers[layer].gradient })
 	}
 }
 
-// look fills in what is given for a batch's rows: those of features by place, those of a layer by input, and its bias.
+// look looks up the rows of a batch: those of features by place, those of a layer by input, and its bias.
 func (s *split) look(b *batch, row func(ps.Key) []float32, first [][]float32, of func(layer int) *rowSet) {
 	for _, place := range b.places {
 		first[place] = row(weights(0, int(s.features[place])))
@@ -163,7 +162,7 @@ func (s *split) look(b *batch, row func(ps.Key) []float32, first [][]float32, of
 	}
 }
 
-// Run adds up the gradient of its part of the batch, and the penalty's of the rows that are kept here.
+// Run adds up the gradient of its part of the batch, and the penalty of the rows kept here.
 func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, error) {
 	if c < 1 {
 		return apps.Stats{}, fmt.Errorf("clock %d: the first one is 1", c)
@@ -208,7 +207,7 @@ func (p *Program) diverged(c ps.Clock) error {
 	return fmt.Errorf("%s diverged by clock %d: lower step (now %v) or momentum (now %v)", p.name, c, p.step, p.momentum)
 }
 
-// evaluate measures the held-out examples with the rows that are bound.
+// evaluate measures the held-out examples with the bound rows.
 func (s *split) evaluate() (count int64, errors float64) {
 	for i := range s.test.Len() {
 		places, values := s.test.Row(i)
@@ -220,7 +219,7 @@ func (s *split) evaluate() (count int64, errors float64) {
 	return int64(s.test.Len()), errors
 }
 
-// best returns the place of the greatest value, the first of several.
+// best returns the index of the greatest value, the first of equals.
 func best(values []float32) int {
 	at := 0
 	for i, v := range values {
@@ -231,21 +230,21 @@ func best(values []float32) int {
 	return at
 }
 
-// network is the weights that are bound, their gradients, and the working memory of one example.
+// network is the bound weights, their gradients, and the working memory of one example.
 type network struct {
 	first, firstGradient [][]float32 // by place: a feature's row of the first layer
 	layers               []layer
-	classes              []float32 // their weights; nil = all alike
+	classes              []float32 // class weights; nil = equal
 }
 
 // layer is a layer with weights.
 type layer struct {
 	weights, gradient rowSet
-	out               []float32 // of the present example: what the units give
-	slope             []float32 // of the present example: derivative of its loss by the units' weighted sums
+	out               []float32 // of the current example: the units' outputs
+	slope             []float32 // of the current example: derivative of its loss by the units' weighted sums
 }
 
-// rowSet is rows of a layer. Those of the first one's inputs are in network.
+// rowSet is the rows of a layer. The first layer's input rows are in network.
 type rowSet struct {
 	inputs [][]float32
 	bias   []float32
@@ -266,7 +265,7 @@ func newNetwork(sizes []int, places int) network {
 
 func (n *network) output() []float32 { return n.layers[len(n.layers)-1].out }
 
-// forward works out what all units give for an example; the outputs are scores, not yet probabilities.
+// forward computes the outputs of all units for an example; the last are scores, not yet probabilities.
 func (n *network) forward(places []uint32, values []float32) {
 	out := n.layers[0].out
 	copy(out, n.layers[0].weights.bias)
@@ -288,7 +287,7 @@ func (n *network) forward(places []uint32, values []float32) {
 	}
 }
 
-// learn adds the gradient of one example. It reports whether the example's class was found, and whether all is finite.
+// learn adds the gradient of one example. It reports whether the class was predicted correctly, and whether all values are finite.
 func (n *network) learn(places []uint32, values []float32, class int) (right, finite bool) {
 	n.forward(places, values)
 	last := &n.layers[len(n.layers)-1]
@@ -305,7 +304,7 @@ func (n *network) learn(places []uint32, values []float32, class int) (right, fi
 		vector.Axpy(1, l.slope, l.gradient.bias)
 		for j, v := range in.out {
 			in.slope[j] = 0
-			if v > 0 { // a unit that is cut off neither learns nor passes on
+			if v > 0 { // a unit that is cut off neither learns nor propagates
 				vector.Axpy(v, l.slope, l.gradient.inputs[j])
 				in.slope[j] = vector.Dot(l.weights.inputs[j], l.slope)
 			}

@@ -12,15 +12,15 @@ import (
 // inMemory is the size in bytes above which an array moves from memory to a file.
 const inMemory = 1 << 30
 
-// array is a list that is appended to, then read. Beyond its limit it lives in an unlinked file, which the kernel caches as memory
-// allows, so that data of any size can be read and sorted. T has no pointers.
+// array is a list that is appended to, then read. Beyond its limit it lives in an unlinked file, which the kernel caches as memory allows,
+// so that data of any size can be read and sorted. T must not contain pointers.
 type array[T any] struct {
-	limit  int64 // bytes that are held in memory
-	blocks [][]T // as they came, while there is no file
+	limit  int64 // bytes kept in memory
+	blocks [][]T // as appended, until there is a file
 	length int
 	file   *os.File
 	out    *bufio.Writer
-	mapped []byte // the file, once it is read
+	mapped []byte // the mapped file, once read
 }
 
 // add appends a block, which the caller must not use afterwards.
@@ -49,7 +49,7 @@ func (a *array[T]) spill() error {
 		return fmt.Errorf("data that does not fit in memory: %w", err)
 	}
 	a.file, a.out = file, bufio.NewWriterSize(file, 1<<18)
-	if err := os.Remove(file.Name()); err != nil { // it lives until it is closed, or the process ends
+	if err := os.Remove(file.Name()); err != nil { // it exists until it is closed, or the process ends
 		return err
 	}
 	for _, block := range a.blocks {
@@ -92,7 +92,7 @@ func (a *array[T]) each(take func([]T)) error {
 	return nil
 }
 
-// all returns the whole list, which is valid until close and may be changed. Call add no more afterwards.
+// all returns the whole list, which is valid until close and may be changed. Do not call add afterwards.
 func (a *array[T]) all() ([]T, error) {
 	if a.file == nil {
 		if len(a.blocks) == 1 {

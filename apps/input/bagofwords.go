@@ -14,18 +14,18 @@ import (
 	"sync/atomic"
 )
 
-// Bag is a collection of non-empty documents as bags of words; it is valid until Close. Document i has the entries Start[i] to
-// Start[i+1]. An entry takes 8 bytes, and 24 while the file is read: in memory up to inMemory, then in files.
+// Bag is a collection of non-empty documents as bags of words; it is valid until Close. Document i has the entries Start[i] to Start[i+1].
+// An entry takes 8 bytes, and 24 while the file is read: in memory up to inMemory, then in files.
 type Bag struct {
-	ID    []uint32 // the file's number of each document, ascending: from 1, or from 0 where the file has a document 0
-	Start []int    // one more than there are documents
+	ID    []uint32 // the file's number of each document, ascending: from 1, or from 0 if the file has a document 0
+	Start []int    // has one more element than there are documents
 	Word  []uint32 // from 0, ascending within a document
-	Count []uint32 // how often, from 1
-	Words int      // size of the vocabulary, as the header says
-	// Vocabulary are the words of a file of text, sorted; nil for one of numbers.
+	Count []uint32 // occurrences, from 1
+	Words int      // size of the vocabulary, according to the header
+	// Vocabulary are the words of a text file, sorted; nil for a file of numbers.
 	Vocabulary []string
 	Sparse     bool     // LDA-C
-	Notes      []string // what people may not expect
+	Notes      []string // surprises for the user
 	BadLines   int      // left out
 	close      func() error
 }
@@ -40,9 +40,9 @@ const bagFormat = "want the UCI bag-of-words format: three lines with the number
 // maxBagHeader bounds the memory that a mistyped header can request.
 const maxBagHeader = 1 << 31
 
-// ReadBagOfWords reads a docword file of the UCI repository's "Bag of Words" collection: the number of documents, of
-// words and of entries, a line each, then a line `document word count` for each entry, numbers from 1. Entries may
-// come in any order as long as no word of a document comes twice. Up to maxBad bad lines are left out.
+// ReadBagOfWords reads a docword file of the UCI repository's "Bag of Words" collection: the numbers of documents, words and entries, one
+// per line, then a line `document word count` for each entry, numbered from 1. Entries may come in any order, but no word of a document
+// twice. Up to maxBad bad lines are skipped.
 func ReadBagOfWords(name string, r io.Reader, maxBad int) (Bag, error) {
 	return readBagOfWords(name, r, maxBad, inMemory)
 }
@@ -74,7 +74,7 @@ type bagReader struct {
 	line      int
 	header    [3]int // documents, words, entries
 	entries   array[bagEntry]
-	zero      [2]atomic.Bool // there is a document 0, a word 0
+	zero      [2]atomic.Bool // whether there is a document 0, a word 0
 
 	words, counts array[uint32] // of the entries in order
 }

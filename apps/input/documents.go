@@ -17,11 +17,11 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// BagOptions say what a file of documents does not.
+// BagOptions supplies what a file of documents lacks.
 type BagOptions struct {
 	Vocabulary []string // the only words that count, sorted; nil = all
-	Columns    []string // names, for a table whose first line does not have them
-	Ignore     []string // columns of a table to leave out
+	Columns    []string // names, for a table without a header
+	Ignore     []string // columns to skip
 }
 
 // ReadBag reads documents in one of these forms, recognised by the first lines:
@@ -78,13 +78,13 @@ var (
 	sparseLine = pattern.Of(`^([0-9]+)((?:\s+[0-9]+:[0-9]+)+)\s*$`)
 )
 
-// LooksBag reports whether a text begins as documents do whose words are counted: UCI's or LDA-C's form.
+// LooksBag reports whether a text begins like documents of counted words: UCI's or LDA-C's format.
 func LooksBag(first []byte) bool {
 	form, _ := formOf(first, BagOptions{})
 	return form == formUCI || form == formSparse
 }
 
-// TextColumn returns the column of text that a text's first lines have; empty = it is no table, or there is none.
+// TextColumn returns the column with text in a table's first lines; empty = no table, or no such column.
 func TextColumn(first []byte, ignore []string) string {
 	form, column := formOf(first, BagOptions{Ignore: ignore})
 	if form != formTable {
@@ -119,11 +119,11 @@ func isSparseDocument(line string) bool {
 	return err == nil && n == len(strings.Fields(found[2]))
 }
 
-// textNames are what people call a column of text, the likelier first.
+// textNames are usual names of text columns, most likely first.
 var textNames = []string{"text", "review", "review_text", "reviewtext", "body", "content", "document", "abstract", "comment", "comments", "message", "description",
 	"tweet", "post", "sentence", "article", "headline", "summary", "title", "question"}
 
-// textColumn finds the column of text of a table by its first lines.
+// textColumn finds a table's text column by its first lines.
 func textColumn(first []byte, o BagOptions) string {
 	separator, _ := tableForm(first)
 	if separator == ' ' {
@@ -169,7 +169,7 @@ func textColumn(first []byte, o BagOptions) string {
 	return strings.TrimSpace(header[best])
 }
 
-// documentHeader returns the names of a table's columns: those given, its first line or, where that is a row with a text itself, c1, c2 and so on.
+// documentHeader returns the names of a table's columns: those given, its first line or, if that has text of its own, c1, c2 and so on.
 func documentHeader(first, given []string) []string {
 	if len(given) == len(first) {
 		return given
@@ -184,7 +184,7 @@ func documentHeader(first, given []string) []string {
 	return names
 }
 
-// documentReader makes a bag of documents in the file's order. Words are numbered as they come.
+// documentReader builds a bag of documents in the file's order. Words are numbered by first occurrence.
 type documentReader struct {
 	name      string
 	tolerance tolerance
@@ -193,13 +193,13 @@ type documentReader struct {
 	bag       Bag
 }
 
-// notUTF8 is what is wrong with text in another encoding.
+// notUTF8 is the fault of text in another encoding.
 const notUTF8 = "not text in UTF-8: save it so, for instance by `iconv -f WINDOWS-1252 -t UTF-8`"
 
-// maxDocument is the longest line that is one document.
+// maxDocument is the longest line that counts as one document.
 const maxDocument = 16 << 20
 
-// lineOfText is a document and where it stands.
+// lineOfText is a document and its line number.
 type lineOfText struct {
 	number int
 	words  []string
@@ -233,7 +233,7 @@ func (d *documentReader) readLines(in io.Reader, first []byte) error {
 	})
 }
 
-// wordsOf takes a text apart, as scikit-learn's CountVectorizer does by default.
+// wordsOf splits a text, as scikit-learn's CountVectorizer does by default.
 func wordsOf(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsNumber(c) })
 	return slices.DeleteFunc(words, func(word string) bool { return utf8.RuneCountInString(word) < 2 })
@@ -313,7 +313,7 @@ func (d *documentReader) readSparse(in io.Reader) error {
 	})
 }
 
-// add adds a document; one without words is left out.
+// add adds a document; one without words is skipped.
 func (d *documentReader) add(number int, words []string) {
 	from := len(d.bag.Word)
 	for _, word := range words {
@@ -344,7 +344,7 @@ func (d *documentReader) add(number int, words []string) {
 	d.bag.ID, d.bag.Start = append(d.bag.ID, uint32(number)), append(d.bag.Start, kept)
 }
 
-// finish puts the words in order.
+// finish sorts the words.
 func (d *documentReader) finish() (Bag, error) {
 	bag := d.bag
 	if bag.close = func() error { return nil }; len(bag.ID) == 0 {

@@ -31,7 +31,7 @@ func ReadIDX(name string, r io.Reader) (IDX, error) {
 	if err == nil {
 		var array IDX
 		array.Shape = shape
-		// It grows as the bytes come, so that a false header cannot ask for memory.
+		// The buffer grows as bytes arrive, so that a false header cannot exhaust memory.
 		array.Data, err = io.ReadAll(io.LimitReader(in, size))
 		if err == nil && int64(len(array.Data)) < size {
 			err = fmt.Errorf("it is cut short: %d values of %d", len(array.Data), size)

@@ -18,7 +18,7 @@ func (e *LineError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, readable(e.Reason))
 }
 
-// readable removes the middle of a long reason: it may quote a field of megabytes.
+// readable removes the middle of a long reason, which may quote a field of megabytes.
 func readable(reason string) string {
 	const most, ends = 500, 200
 	if len(reason) <= most {

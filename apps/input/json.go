@@ -14,21 +14,21 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// ErrJSON refuses JSON that is no table.
+// ErrJSON rejects JSON that is not a table.
 var ErrJSON = errors.New("it is JSON, but not an object a line or a list of objects: write it so, or as CSV with the names in the first line")
 
-// jsonForm is the beginning of a list or an object; no header or number of the other formats begins so.
+// jsonForm is the beginning of a list or an object; no header or number of the other formats begins like this.
 var jsonForm = pattern.Of(`^\s*[{\[]\s*["{\[\]}]`)
 
-// lookJSON is how much of a file shows the names of its columns, as objects may leave some out.
+// lookJSON is the part of a file that shows its column names, as objects may omit some.
 const lookJSON = 4 << 20
 
-// objects reads JSON objects, a line each or in a list, as CSV with a header. The members of an object within are columns a.b; lists stay
-// JSON; null is empty. Line ends in texts become blanks, so that object i is in line i+1.
+// objects reads JSON objects, one per line or in a list, as CSV with a header. The members of a nested object are columns a.b; lists stay
+// JSON; null is empty. Line ends in texts become spaces, so that object i is in line i+1.
 type objects struct {
 	in      *json.Decoder
 	list    bool
-	ended   bool // the list is closed
+	ended   bool // the list has been closed
 	columns []string
 	row     []string
 	read    int
@@ -51,7 +51,7 @@ func readObjects(in io.Reader) (*objects, error) {
 		if err != nil && o.read == 0 {
 			return nil, ErrJSON
 		}
-		if err != nil { // the last object may be half
+		if err != nil { // the last object may be incomplete
 			break
 		}
 		err = eachMember(object, "", func(name, value string) error {
@@ -140,7 +140,7 @@ func (o *objects) set(name, value string) error {
 
 var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
-// eachMember passes on the values of an object in its order.
+// eachMember yields the values of an object in order.
 func eachMember(object json.RawMessage, prefix string, take func(name, value string) error) error {
 	in := json.NewDecoder(bytes.NewReader(object))
 	if _, err := in.Token(); err != nil {

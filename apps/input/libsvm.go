@@ -15,19 +15,19 @@ import (
 // are in files.
 type Sparse struct {
 	Labels   []float64
-	Start    []int    // one more than there are labels
-	Index    []uint32 // from 0, ascending within a vector; while a file is read, its own less 1
+	Start    []int    // has one more element than there are labels
+	Index    []uint32 // from 0, ascending within a vector; while reading, the file's index minus 1
 	Value    []float32
-	Features int // the largest index, and one
-	// ZeroBased says that the file counts indices from 0, as scikit-learn writes them.
+	Features int // the largest index plus one
+	// ZeroBased reports that the file counts indices from 0, as scikit-learn writes them.
 	ZeroBased bool
-	Queries   bool // query ids were left out
-	Weighted  int  // weights of examples (label:weight) were left out
+	Queries   bool // query ids were ignored
+	Weighted  int  // weights of examples (label:weight) were ignored
 	BadLines  int  // left out
 	close     func() error
 }
 
-// Close gives back what holds Index and Value.
+// Close releases Index and Value.
 func (s Sparse) Close() error {
 	if s.close == nil {
 		return nil
@@ -38,20 +38,20 @@ func (s Sparse) Close() error {
 // maxSparseLine is far above the longest vector of the public LIBSVM sets.
 const maxSparseLine = 16 << 20
 
-// maxIndex bounds what a mistyped index can make a model grow to.
+// maxIndex bounds a model's size after a mistyped index.
 const maxIndex = 1 << 30
 
 // ReadLIBSVM reads lines of the form
 //
 //	label index:value index:value ...
 //
-// in any order, with indices from 1, or from 0 where there is a 0. A query id (qid:7) and a weight (label:weight) are not used. What
-// follows a # is a comment. Up to maxBad bad lines are left out.
+// in any order, with indices from 1, or from 0 where there is a 0. A query id (qid:7) and a weight (label:weight) are ignored. Anything
+// after a # is a comment. Up to maxBad bad lines are skipped.
 func ReadLIBSVM(name string, r io.Reader, maxBad int) (Sparse, error) {
 	return readLIBSVM(name, r, maxBad, nil, inMemory)
 }
 
-// ReadLIBSVMBased is ReadLIBSVM of a file whose indices are known to count from 0, or from 1.
+// ReadLIBSVMBased is ReadLIBSVM for a file whose indices are known to count from 0, or from 1.
 func ReadLIBSVMBased(name string, r io.Reader, maxBad int, zeroBased bool) (Sparse, error) {
 	return readLIBSVM(name, r, maxBad, &zeroBased, inMemory)
 }
@@ -82,7 +82,7 @@ func readLIBSVM(name string, r io.Reader, maxBad int, zeroBased *bool, limit int
 	return all.Sparse, nil
 }
 
-// sparseTable puts the parts of a file together.
+// sparseTable assembles the parts of a file.
 type sparseTable struct {
 	Sparse
 	index array[uint32]
@@ -113,7 +113,7 @@ func (t *sparseTable) end() (err error) {
 	return err
 }
 
-// rebase has indices count from 0. They were read as if the file's counted from 1, so that its index 0 became the largest number.
+// rebase makes indices count from 0. They were read as if the file counted from 1, so that its index 0 became the largest number.
 func (t *sparseTable) rebase(name string, zeroBased *bool) error {
 	switch {
 	case zeroBased == nil:
@@ -146,10 +146,10 @@ func parseSparse(p *piece) *Sparse {
 	return s
 }
 
-// shortEntry is an entry such as 12:1 with the space before it.
+// shortEntry matches an entry such as 12:1 with the preceding space.
 const shortEntry = 5
 
-// addUsual adds a line of plain numbers, as nearly all are. What it does not take is for addLine; entries may be left behind.
+// addUsual adds a line of plain numbers, as most are. If it fails, use addLine; it may leave entries behind.
 func (s *Sparse) addUsual(line []byte) bool {
 	word, rest := plainWord(line)
 	label, err := parseFloat64(word)
@@ -183,7 +183,7 @@ func (s *Sparse) addUsual(line []byte) bool {
 	return true
 }
 
-// plainWord cuts off what stands before the first space, and the spaces.
+// plainWord cuts off the text before the first space, and the spaces.
 func plainWord(text []byte) (word, rest []byte) {
 	end := 0
 	for end < len(text) && text[end] > ' ' {
@@ -196,7 +196,7 @@ func plainWord(text []byte) (word, rest []byte) {
 	return text[:end], text[after:]
 }
 
-// end ends a vector whose entries are there.
+// end ends a vector whose entries have been added.
 func (s *Sparse) end(label float64) {
 	if n := len(s.Index); n > s.Start[len(s.Labels)] {
 		s.Features = max(s.Features, int(s.Index[n-1]+1)) // 0 for an index 0
@@ -205,7 +205,7 @@ func (s *Sparse) end(label float64) {
 	s.Start = append(s.Start, len(s.Index))
 }
 
-// addLine adds one line, or nothing and gives the reason. An empty line or comment alone is neither.
+// addLine adds one line, or nothing and returns the reason. An empty line or a comment is neither.
 func (s *Sparse) addLine(text []byte) (reason string) {
 	text, _, _ = bytes.Cut(text, []byte("#"))
 	text = bytes.TrimSpace(text)
@@ -277,7 +277,7 @@ func (s *Sparse) addEntries(rest []byte) (reason string) {
 	return ""
 }
 
-// entries are those of a vector, to be sorted by index.
+// entries are a vector's entries, for sorting by index.
 type entries struct {
 	index []uint32
 	value []float32

@@ -9,16 +9,16 @@ import (
 	"sync"
 )
 
-// lineFile is a text read in pieces of whole lines, which several threads parse at the same time. Results and errors are those of
-// reading line by line in one thread. Only pieces in flight are in memory.
+// lineFile is a text read in pieces of whole lines, which several threads parse at the same time. Results and errors equal those of reading
+// line by line in one thread. Only pieces in flight are in memory.
 type lineFile struct {
 	name    string
 	in      io.Reader
-	longest int    // a line of as many bytes is too long
-	format  string // what it should be, for messages about lines that are too long
-	lines   int    // handed out so far
+	longest int    // a line of this many bytes is too long
+	format  string // the expected format, for messages about lines that are too long
+	lines   int    // lines returned so far
 	carry   []byte // the beginning of a line
-	err     error  // after the pieces handed out
+	err     error  // error after the returned pieces
 	unused  sync.Pool
 }
 
@@ -36,7 +36,7 @@ type piece struct {
 	line    int // number of the first line, from 1
 	allowed int // bad lines: with more, the rest need not be parsed
 	faults  []*LineError
-	tooLong bool // the last of faults cannot be left out
+	tooLong bool // the last fault is fatal
 }
 
 // next returns some lines with their line ends; a file's last line may lack one. nil means end of file, or f.err.
@@ -65,7 +65,7 @@ func (f *lineFile) next() []byte {
 				filled = len(text) + 1 + bytes.IndexByte(buffer[len(text):filled], '\n')
 			}
 			return buffer[:filled]
-		case f.err != nil: // what is left before an error is half a line
+		case f.err != nil: // the rest before an error is half a line
 			return buffer[:end]
 		case end > 0:
 			f.carry = bytes.Clone(buffer[end:filled])
@@ -118,7 +118,7 @@ func readLines[T any](f *lineFile, bad *tolerance, head func(line []byte, number
 	for mine := head != nil; mine && len(text) > 0; {
 		line, rest := cut(text)
 		if len(text)-len(rest) > f.longest {
-			break // which the pieces report
+			break // reported by the pieces
 		}
 		var err error
 		if mine, err = head(line, f.lines+1); err != nil {
@@ -143,7 +143,7 @@ func readLines[T any](f *lineFile, bad *tolerance, head func(line []byte, number
 	)
 	defer wait.Wait()
 	defer close(stop)
-	allowed := bad.allowed - bad.bad // in a piece alone; below, each fault counts against the rest of the file, too
+	allowed := bad.allowed - bad.bad // in this piece alone; below, each fault counts against the rest of the file, too
 	wait.Go(func() {
 		defer close(pieces)
 		for ; len(text) > 0; text = f.next() {

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// Powers of ten. A number of as many digits is below 1e15, and float64 holds it exactly.
+// Powers of ten. A number of this many digits is below 1e15, which float64 represents exactly.
 var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14}
 
-// decimal reads digits with at most one point among them and perhaps a sign, as nearly all numbers in files are. Anything else,
-// and what float64 may not hold exactly as a whole number and a power of ten, is left to strconv.
+// decimal reads digits with at most one point and an optional sign, as nearly all numbers in files are. Anything else, and numbers that are
+// not an exact float64 times a power of ten, is left to strconv.
 func decimal(text []byte) (whole int64, places int, ok bool) {
 	rest := text
 	if len(rest) > 0 && (rest[0] == '-' || rest[0] == '+') {
@@ -53,7 +53,7 @@ func parseFloat32(text []byte) (float32, error) {
 	x := float64(whole)
 	if ok && places > 0 {
 		x /= powers[places]
-		// What is rounded to 53 bits and then to 24 is right unless the first made it look like the middle between two.
+		// Rounding to 53 bits and then to 24 is correct unless the first result looks like the midpoint of two.
 		if middle := math.Float64bits(x) & (1<<29 - 1); middle == 1<<28 {
 			ok = false
 		}

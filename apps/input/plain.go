@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/internal/decompress"
 )
 
-// look is how much of a text shows what it is.
+// look is the length of text needed to recognise its format.
 const look = 64 << 10
 
 // Plain returns the text of a data file: unpacked, JSON objects as CSV, and with newlines where lines end with carriage returns alone, as
@@ -38,7 +38,7 @@ func Plain(r io.Reader) (io.ReadCloser, error) {
 	return opened{in, plain}, nil
 }
 
-// opened is a text and what to close after it.
+// opened is a text and what must be closed after it.
 type opened struct {
 	io.Reader
 	io.Closer

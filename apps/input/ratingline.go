@@ -19,21 +19,21 @@ type ratingsReader struct {
 	tolerance tolerance
 	separator string
 	columns   int
-	at        [3]int // columns of user, item and rating; -1: there are no ratings
+	at        [3]int // columns of user, item and rating; -1: no ratings
 	header    bool
-	named     bool // user and item, by the header
-	scored    bool // the header's rating is called so
+	named     bool // the header names user and item
+	scored    bool // the header names the rating so
 	libFM     bool
 	matrix    bool // MatrixMarket
 }
 
-// ratingPart holds the parsed ratings of some lines. An id below 0 is the text names[-1-id].
+// ratingPart holds the parsed ratings of some lines. An id below 0 refers to the text names[-1-id].
 type ratingPart struct {
 	ratings []Rating
 	names   []string
 }
 
-// id adds a text, or a whole number as it is.
+// id returns the id of a text, or a whole number unchanged.
 func (p *ratingPart) id(what, text string) (id int64, reason string) {
 	if n, ok := wholeID(text); ok {
 		return n, ""
@@ -50,12 +50,12 @@ func (p *ratingPart) id(what, text string) (id int64, reason string) {
 
 // wholeID parses an id that is a whole number in its usual form: 007 and 7 are different ids.
 func wholeID(text string) (id int64, ok bool) {
-	text = strings.TrimSuffix(text, ".0") // as tools write numbers that were next to a missing one
+	text = strings.TrimSuffix(text, ".0") // as tools write integers in columns with missing values
 	id, err := strconv.ParseInt(text, 10, 64)
 	return id, err == nil && id >= 0 && (text[0] != '0' && text[0] != '+' || len(text) == 1)
 }
 
-// readAll hands the ratings on in the file's order.
+// readAll passes the ratings on in the file's order.
 func (r *ratingsReader) readAll(plain io.Reader, take func(ratingPart) error) error {
 	file := &lineFile{name: r.name, in: plain, longest: maxRatingLine, format: ": " + formats}
 	head := func(line []byte, _ int) (bool, error) {
@@ -137,7 +137,7 @@ func (r *ratingsReader) field(line []byte) (field, rest []byte, more bool) {
 // libFM matches a line of LibFM, or of LibFFM with a field before each index.
 var libFM = pattern.Of(`^(-?[0-9.eE+-]+)[ \t]+(?:\d+:)?(\d+):1(?:\.0*)?[ \t]+(?:\d+:)?(\d+):1(?:\.0*)?\s*$`)
 
-// banner takes a line of MatrixMarket that says what the matrix is; other comments say nothing.
+// banner parses the MatrixMarket line that describes the matrix; other comments are ignored.
 func (r *ratingsReader) banner(text string) error {
 	words := strings.Fields(strings.ToLower(text))
 	if len(words) == 0 || words[0] != "%%matrixmarket" {
@@ -159,7 +159,7 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 		r.libFM, r.at = true, [3]int{0, 1, 2}
 		return false, nil
 	}
-	var columns []string // of the header that may be one
+	var columns []string // of a possible header
 	for _, separator := range []string{"\t", "::", ";", ",", "|", " "} {
 		fields, closed := splitFields(first, separator)
 		if !closed || len(fields) < 2 {
@@ -182,7 +182,7 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 		}
 	}
 	if columns != nil && !slices.ContainsFunc(columns, func(name string) bool { _, err := strconv.ParseFloat(name, 64); return err == nil || name == "" }) {
-		for _, separator := range []string{"\t", "::", ";", ",", "|"} { // three columns of other names, in the usual order
+		for _, separator := range []string{"\t", "::", ";", ",", "|"} { // three columns with other names, in the usual order
 			if fields, _ := splitFields(first, separator); len(fields) == len(columns) {
 				r.separator, r.columns, r.at, r.header = separator, len(fields), [3]int{0, 1, 2}, true
 				return true, nil
@@ -198,7 +198,7 @@ func isRating(fields []string, separator string) bool {
 		if _, whole := wholeID(id); whole || id != "" && strings.Trim(id, "0123456789") == "" {
 			continue
 		}
-		if _, err := strconv.ParseFloat(id, 64); err == nil || id == "" { // a measured number is no id
+		if _, err := strconv.ParseFloat(id, 64); err == nil || id == "" { // a measured number is not an id
 			return false
 		}
 	}
@@ -213,7 +213,7 @@ func isRating(fields []string, separator string) bool {
 	return separator != "," || err == nil && time >= since
 }
 
-// What people call the columns, in lower case and without signs.
+// Usual column names, in lower case and without punctuation.
 var (
 	userNames = []string{"user", "reviewer", "customer", "member", "visitor", "reader", "viewer", "listener", "person", "player", "profile",
 		"account", "client", "buyer", "u", "uid", "cust"}
@@ -223,7 +223,7 @@ var (
 		"plays", "playcount", "listencount", "count", "weight", "value", "clicks", "views", "purchases", "quantity"}
 )
 
-// scores is how many of valueNames name ratings; the others name counts and amounts.
+// scores is the number of valueNames that name ratings; the others name counts and amounts.
 const scores = 11
 
 // plainName returns a name in lower case and without signs.
@@ -257,7 +257,7 @@ func ratingColumns(names []string) (at [3]int, ok bool) {
 			if place < 0 {
 				continue
 			}
-			// An id is better than a name, and of values the usual one is better.
+			// An id is preferred to a name, and among values the usual name.
 			better := 1
 			if k < 2 && isID {
 				better = 2
@@ -358,7 +358,7 @@ func (r *ratingsReader) parseFields(part *ratingPart, fields []string, at [3]int
 
 func parseRating(text, separator string) (value float32, reason string) {
 	number := strings.TrimSpace(text)
-	if separator == ";" { // which stands where a comma is the decimal point
+	if separator == ";" { // used where a comma is the decimal point
 		number = strings.Replace(number, ",", ".", 1)
 	}
 	x, err := strconv.ParseFloat(number, 32)

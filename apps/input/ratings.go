@@ -14,16 +14,16 @@ type Rating struct {
 	Line       uint32
 }
 
-// Ratings holds a whole file, by user, then item; it is valid until Close. Of several lines about the same user and item the last
-// counts. A rating takes 12 bytes, and 28 while the file is read, about twice its line: in memory up to inMemory, then in files.
+// Ratings holds a whole file, by user, then item; it is valid until Close. Of several lines about the same user and item the last counts. A
+// rating takes 12 bytes, and 28 while the file is read, about twice its line: in memory up to inMemory, then in files.
 type Ratings struct {
 	Users, Items []int64 // ids, ascending
 	// UserNames and ItemNames list the ids if any is a text, numbers first; Users and Items then hold ranks.
 	UserNames, ItemNames []string
 	Start                []int   // the ratings of Users[u] are those from Start[u] up to Start[u+1]
-	Rated                []Rated // to be read only
+	Rated                []Rated // read-only
 	Unrated              bool    // the file has no ratings: each value is 1
-	Repeats              int     // lines that a later one about the same user and item replaced
+	Repeats              int     // lines replaced by a later one about the same user and item
 	BadLines             int     // left out
 	close                func() error
 }
@@ -44,7 +44,7 @@ func (r Ratings) Notes() (notes []string) {
 
 // Rated is a rating of a known user.
 type Rated struct {
-	Item  uint32 // place in Items
+	Item  uint32 // index in Items
 	Line  uint32
 	Value float32
 }
@@ -66,8 +66,8 @@ const formats = "want columns named user, item and rating, or those three in thi
 //   - User, item, rating and perhaps a time, without a header or with other names: MovieLens u.data and ratings.dat.
 //   - LibFM: rating user:1 item:1. MatrixMarket: coordinates with ratings, below its banner; lines of KONECT begin with %.
 //
-// Fields are separated by tabs, blanks, commas, semicolons or ::, and may be quoted. An id is a whole number from 0, or a text. Up
-// to maxBad bad lines are left out.
+// Fields are separated by tabs, spaces, commas, semicolons or ::, and may be quoted. An id is a whole number from 0, or a text. Up to
+// maxBad bad lines are skipped.
 func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
 	return readRatings(name, r, maxBad, inMemory)
 }
@@ -101,16 +101,16 @@ func readRatings(name string, r io.Reader, maxBad int, limit int64) (ratings Rat
 // Pairs holds the lines of a file about users and items, in the file's order.
 type Pairs struct {
 	Ratings  []Rating
-	Rated    bool // each has a rating; without, their Values are 1
+	Rated    bool // whether each has a rating; otherwise Values are 1
 	Header   bool // the first line names columns
-	Named    bool // it names user and item
-	Scored   bool // and calls the rating so: it is more than a count
+	Named    bool // and names user and item
+	Scored   bool // and names the rating so: it is more than a count
 	Columns  int
 	BadLines int // left out
 	names    []string
 }
 
-// Name returns an id as it stands in the file.
+// Name returns an id as written in the file.
 func (p Pairs) Name(id int64) string {
 	if id < 0 {
 		return p.names[-1-id]

@@ -8,19 +8,19 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// stripes is the number of sets that a table's rows are dealt into. Each has a lock, so that threads which add to
-// different rows seldom wait for each other.
+// stripes is the number of sets that a table's rows are dealt into. Each has its own lock, so that threads that update different rows
+// seldom contend.
 const stripes = 64
 
 // table is the folded state of one table and the sums of the present clock.
 type table struct {
 	ps.Table
 	cols    int
-	width   int       // of a stored row: its columns and its rule's state
-	values  []float32 // as they are stored
-	clock   ps.Clock  // folded
+	width   int       // length of a stored row: its columns and its rule's state
+	values  []float32 // rows, in stored form
+	clock   ps.Clock  // the last one folded
 	sums    []int64
-	marked  []bool // by row: in its stripe's touched
+	marked  []bool // by row: whether it is in its stripe's touched list
 	stripes [stripes]stripe
 }
 
@@ -28,7 +28,7 @@ type table struct {
 type stripe struct {
 	lock    sync.Mutex
 	touched []ps.RowID
-	_       [64]byte // its own cache line
+	_       [64]byte // padding, so that each stripe has its own cache line
 }
 
 func newTable(seed uint64, described ps.Table, id ps.TableID) *table {
@@ -68,7 +68,7 @@ func (t *table) sum(id ps.RowID) []int64 {
 	return t.sums[at : at+t.cols]
 }
 
-// add may be called by several threads at once.
+// add may be called concurrently.
 func (t *table) add(id ps.RowID, difference []float32) error {
 	if zero(difference) {
 		return nil
@@ -86,7 +86,7 @@ func (t *table) addCounts(id ps.RowID, given, changed []int32) error {
 	return ps.AddCounts(t.sum(id), given, changed)
 }
 
-// lock takes the lock of a row that changes.
+// lock locks a row's stripe and marks the row as touched.
 func (t *table) lock(id ps.RowID) *sync.Mutex {
 	s := &t.stripes[id%stripes]
 	s.lock.Lock()

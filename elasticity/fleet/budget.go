@@ -14,16 +14,16 @@ import (
 // BudgetUsedUp returns why a run ends at its budget.
 func BudgetUsedUp(budget market.USD) string { return "the budget of " + budget.Cents() + " is used up" }
 
-// spending keeps a run to its budget.
+// spending keeps a run within its budget.
 type spending struct {
 	fleet *Fleet
 	next  time.Time // when the budget is next compared with what is due
-	atCut bool      // the run returns to its committed cut
+	atCut bool      // the run should return to its committed cut
 }
 
-// Keep ends the run before it costs more than its budget, by steps: in order, while there is money for the clock under way; then at the committed
-// cut; then at once. What cannot be given back counts as spent: increments that have begun, and those that will have until the machines are
-// gone. Nothing is bought that the rest does not pay for (bidding.Ask, bidding.Pays).
+// Keep ends the run before it exceeds its budget, in steps: gracefully, while there is money for the current clock; then at the committed
+// cut; then at once. Committed costs count as spent: increments that have begun, and those that will begin before the machines are gone.
+// Nothing is bought that the remaining budget cannot pay for (bidding.Ask, bidding.Pays).
 func (s *spending) Keep() {
 	f := s.fleet
 	j := &f.cfg.Job
@@ -51,7 +51,7 @@ func (s *spending) Keep() {
 	s.next = f.Now.Add(lasts)
 }
 
-// priced takes in a price. It reports whether machines that run have it: hours that begin may be more than the budget then.
+// priced handles a new price. It reports whether running machines pay it, since the next hour may then exceed the budget.
 func (s *spending) priced(e PriceChanged) bool {
 	j := &s.fleet.cfg.Job
 	dearer := j.Budget > 0 && !j.Overspends && slices.ContainsFunc(s.fleet.Roster.List, func(m *Machine) bool { return m.Pool == e.Pool && !m.Ended })
@@ -77,7 +77,7 @@ func (s *spending) end() {
 	}
 }
 
-// over reports whether a run that takes the next step towards its end at a time costs more than its budget, at the present prices.
+// over reports whether a run that takes the next step towards its end at a given time would exceed its budget, at present prices.
 func (s *spending) over(at time.Time) bool {
 	f := s.fleet
 	until := f.cfg.StopTakes
@@ -90,7 +90,7 @@ func (s *spending) over(at time.Time) bool {
 	return f.Accounts.due(at.Add(until)) > f.cfg.Job.Budget
 }
 
-// launch buys reliable machines at a price, or ends the run where its budget does not pay for them.
+// launch buys reliable machines at a price, or ends the run if its budget cannot pay for them.
 func (s *spending) launch(a bidding.Acquire, price market.USD) {
 	f := s.fleet
 	if !bidding.Pays(f.View.State(), market.USD(a.Count)*price) {
@@ -100,8 +100,8 @@ func (s *spending) launch(a bidding.Acquire, price market.USD) {
 	f.buys.launch(step.Reliable, a)
 }
 
-// turnAway ends the transient machines of a run that is to end that have not joined it: nothing waits for them, and the clock under way may take
-// long without.
+// turnAway ends the transient machines of an ending run that have not joined it: nothing waits for them, and the current clock may take
+// long without them.
 func (s *spending) turnAway() {
 	for _, m := range s.fleet.Roster.List {
 		if m.Tier == step.Transient && m.Joined == 0 && !m.Lost && !m.Ended {

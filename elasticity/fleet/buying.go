@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// settle ends a switch-over: if machines of the new pool take part, those of the old one drain.
+// settle ends a switch-over: once machines of the new pool take part, those of the old one drain.
 func (s *switchover) settle(f *Fleet) {
 	if f.buys.open[s.token] != nil {
 		return
@@ -19,7 +19,7 @@ func (s *switchover) settle(f *Fleet) {
 	if len(arrived) == 0 {
 		return
 	}
-	// When the new pool gave fewer machines than requested, as many old ones stay as the job wants.
+	// If the new pool supplied fewer machines than requested, enough old ones stay to cover the job's demand.
 	lacking := max(f.demand.want().VCPU, f.demand.want().Machines)
 	for _, m := range arrived {
 		lacking -= f.Roster.Capacity(m)
@@ -56,7 +56,7 @@ func (f *Fleet) Release(of *step.Machine, why string) {
 // PlanDue reports whether the policy should decide now.
 func (f *Fleet) PlanDue() bool { return f.WantPlan || !f.Now.Before(f.NextPlan) }
 
-// LatestWake returns when the policy may be asked again though nothing happens.
+// LatestWake returns when the policy may be consulted again even if nothing happens.
 func (f *Fleet) LatestWake() time.Time {
 	if f.settled {
 		return f.NextPlan
@@ -64,8 +64,8 @@ func (f *Fleet) LatestWake() time.Time {
 	return f.Now.Add(f.cfg.PlanEvery)
 }
 
-// Buy asks the policy what to hold and does as it says. Spot machines are bought once the reliable tier
-// stands: before that they would have nothing to do, and nothing has shown that the job starts (decision 19).
+// Buy asks the policy what to hold and carries out its plan. Spot machines are bought once the reliable tier is ready: before that they
+// would have nothing to do, and it is unproven that the job starts (decision 19).
 func (f *Fleet) Buy() {
 	if !f.PlanDue() || !f.MayBuy() {
 		return
@@ -80,12 +80,12 @@ func (f *Fleet) Buy() {
 	if again := plan.AskAgain; again.After(f.Now) && again.Before(f.NextPlan) {
 		f.NextPlan = again
 	}
-	if f.Silent && plan.Settled.After(f.NextPlan) { // a run that someone follows looks at each price
+	if f.Silent && plan.Settled.After(f.NextPlan) { // in a run that someone follows, each price is considered
 		f.NextPlan = plan.Settled
 	}
 	f.settled = f.NextPlan.Equal(plan.Settled)
 	if plan.Switch != nil && f.Switching != nil {
-		return // one after the other: the pool that is left must drain
+		return // one at a time: the abandoned pool must drain
 	}
 	f.buys.considered = plan.Considered
 	defer func() { f.buys.considered = nil }()
@@ -134,7 +134,7 @@ func (f *Fleet) MayBuy() bool {
 	return !need.Outage && !need.Gathering && !f.Now.Before(f.gathering.until) && need.Standing && !f.Closing() && !need.Done && !held
 }
 
-// closeLaunch forgets a launch when none of its machines is still on its way.
+// closeLaunch forgets a launch when none of its machines is still starting.
 func (f *Fleet) closeLaunch(token string) {
 	l := f.buys.open[token]
 	if l == nil || !l.answered {
@@ -144,7 +144,7 @@ func (f *Fleet) closeLaunch(token string) {
 		if m := l.machines[n-1]; m.Joined == 0 && !m.Lost && !m.Ended {
 			return
 		}
-		l.machines = l.machines[:n-1] // it never will be again
+		l.machines = l.machines[:n-1] // a joined machine stays so
 	}
 	delete(f.buys.open, token)
 	if f.Switching != nil && f.Switching.token == token {

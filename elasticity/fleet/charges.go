@@ -11,14 +11,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// ChargeWait returns how long, in market time, the end of a run waits for the last prices: two hours, and five minutes of the wall
-// clock where the market is replayed faster, as a provider that refuses calls does so by the wall clock. A run that ends
-// without them says which bills are not final.
+// ChargeWait returns how long, in market time, the end of a run waits for the last prices: two hours, or five minutes of wall-clock time on
+// a faster replay, as providers refuse calls in wall-clock time. A run that ends without them reports which bills are not final.
 func ChargeWait(s tempo.Settings) time.Duration {
 	return max(2*time.Hour, s.Market(5*time.Minute))
 }
 
-// ChargeEntry returns the journal's line of one line of a machine's bill.
+// ChargeEntry returns the journal entry of one line of a machine's bill.
 func ChargeEntry(instance string, pool market.Pool, line market.Charge) journal.Entry {
 	return journal.Entry{
 		Kind: journal.Charge, Instance: instance, Pool: pool.String(), USD: line.Amount.String(),
@@ -29,7 +28,7 @@ func ChargeEntry(instance string, pool market.Pool, line market.Charge) journal.
 // ErrNoPrices is why a machine has no final bill when a run ends.
 var ErrNoPrices = errors.New("the provider has not reported all prices until its end; a report uses the last one")
 
-// UnknownCharge returns the line that says why there is no bill of a machine that has ended.
+// UnknownCharge returns the entry that explains why an ended machine has no bill.
 func UnknownCharge(instance string, pool market.Pool, launched, ended time.Time, err error) journal.Entry {
 	return journal.Entry{Kind: journal.Charge, Instance: instance, Pool: pool.String(), USD: "0",
 		From: launched.UTC().Format(time.RFC3339), To: ended.UTC().Format(time.RFC3339),
@@ -38,7 +37,7 @@ func UnknownCharge(instance string, pool market.Pool, launched, ended time.Time,
 
 const unknownCharge = "this machine's bill could not be computed: "
 
-// unknownBill reports whether a journal line says that there is no bill: it is no line of one.
+// unknownBill reports whether a journal entry says that there is no bill.
 func unknownBill(e journal.Entry) bool { return strings.HasPrefix(e.Why, unknownCharge) }
 
 // accounts are the bills.
@@ -49,14 +48,14 @@ type accounts struct {
 	roster  *roster
 	Charged market.USD
 	settled market.USD // by earlier controllers
-	Moved   market.USD // of Charged, for state that came from another region
+	Moved   market.USD // part of Charged, for state fetched from another region
 
 	groups  []alike
 	fixed   market.USD
-	grouped bool // groups and fixed are those of the machines as they are
+	grouped bool // groups and fixed match the present machines
 }
 
-// alike are machines whose bills are the same.
+// alike is a group of machines with identical bills.
 type alike struct {
 	first *Machine
 	count int
@@ -64,7 +63,7 @@ type alike struct {
 	past  *market.History
 }
 
-// group returns the machines without a final bill, and what those of which the provider has said it cost.
+// group returns the machines without a final bill, and the cost of those that the provider has reported.
 func (a *accounts) group() ([]alike, market.USD) {
 	if a.grouped {
 		return a.groups, a.fixed
@@ -75,7 +74,7 @@ func (a *accounts) group() ([]alike, market.USD) {
 		case m.Charged:
 		case m.cost != nil:
 			a.fixed += *m.cost
-		case len(a.groups) > 0 && a.groups[len(a.groups)-1].usage == u: // machines that come and go together follow each other
+		case len(a.groups) > 0 && a.groups[len(a.groups)-1].usage == u: // machines that come and go together are adjacent
 			a.groups[len(a.groups)-1].count++
 		default:
 			a.groups = append(a.groups, alike{m, 1, u, a.history(m)})
@@ -84,7 +83,7 @@ func (a *accounts) group() ([]alike, market.USD) {
 	return a.groups, a.fixed
 }
 
-// due returns what all machines cost until a time, if those that run stay until then, as far as bills can be computed.
+// due returns what all machines will have cost at a time, if the running ones stay until then, as far as bills can be computed.
 func (a *accounts) due(until time.Time) market.USD {
 	groups, fixed := a.group()
 	sum := a.settled + a.Charged + fixed
@@ -101,7 +100,7 @@ func (a *accounts) due(until time.Time) market.USD {
 	return sum
 }
 
-// begins returns when the next increment of a machine that runs begins after a time, by rule books that bill such; zero = none does.
+// begins returns when the next increment of a running machine begins after a time, under rule books with increments; zero = none.
 func (a *accounts) begins(after time.Time) (next time.Time) {
 	inc := a.cfg.Rules.Terms().Increment
 	groups, _ := a.group()
@@ -117,7 +116,7 @@ func (a *accounts) begins(after time.Time) (next time.Time) {
 	return next
 }
 
-// bill returns what a machine has cost until now.
+// bill returns what a machine has cost so far.
 func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
 	if m.cost != nil {
 		return []market.Charge{{From: m.Launched, To: m.EndedAt, Amount: *m.cost, Note: "its share of a shared host"}}, nil
@@ -125,8 +124,8 @@ func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
 	return a.cfg.Rules.Charges(m.usage(), a.history(m), a.Now)
 }
 
-// Due returns a machine's charges as of a time, and whether the prices that they rest on are known. Those of a machine that has ended
-// and whose prices are unknown are none.
+// Due returns a machine's charges as of a time, and whether the prices that they depend on are known. They are none for a machine that has
+// ended and whose prices are unknown.
 func (a *accounts) Due(id step.ID, asOf time.Time) (charges []market.Charge, known bool) {
 	m := a.roster.ByID[id]
 	until := asOf
@@ -148,8 +147,7 @@ func (a *accounts) history(m *Machine) *market.History {
 	return a.markets.prices[m.Pool]
 }
 
-// charge writes the bill of machines that have ended, once every price that it rests on is known. It reports whether there
-// were any.
+// charge writes the bills of ended machines, once every price that they depend on is known. It reports whether there were any.
 func (a *accounts) charge() (written bool) {
 	var billed market.Usage
 	var charges []market.Charge

@@ -10,11 +10,11 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// maxConsidered bounds how many pools an `intent` line lists: the chosen ones, then the cheapest.
+// maxConsidered bounds the pools that an `intent` line lists: the chosen ones, then the cheapest.
 const maxConsidered = 12
 
-// consideredText returns what the journal keeps of the pools that a policy had before it when it bought: the chosen ones, and of the
-// others those with the cheapest vCPUs. Pools are the candidates, in the same order. It is nil where no policy decided.
+// consideredText returns the journal's record of the pools that a policy considered for a purchase: the chosen ones, and of the others
+// those with the cheapest vCPUs. Pools are the candidates, in the same order. It is nil if no policy decided.
 func consideredText(all []bidding.Considered, pools []Pool) json.RawMessage {
 	if len(all) == 0 || len(all) != len(pools) {
 		return nil
@@ -30,12 +30,12 @@ func consideredText(all []bidding.Considered, pools []Pool) json.RawMessage {
 	}
 	text, err := journal.Pack(d)
 	if err != nil {
-		return nil // a figure that is not finite: the purchase is written down without it
+		return nil // a figure is not finite: the purchase is recorded without it
 	}
 	return text
 }
 
-// rank orders pools for a reader: chosen ones, then by the price of a vCPU, then those without a price.
+// rank orders pools for display: chosen ones, then by the price of a vCPU, then those without a price.
 func rank(c bidding.Considered, of Pool) float64 {
 	switch {
 	case c.Chosen:

@@ -8,36 +8,36 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Crash is an agent that ended unasked, on a machine that its provider did not take.
+// Crash is an agent that ended by itself, on a machine that its provider did not take.
 type Crash struct {
 	ID      step.ID
-	Entered time.Time // when the controller began to count on the machine
+	Entered time.Time // when the controller began to rely on the machine
 	At      time.Time
 	Why     string
 	Log     string // the end of the agent's log; empty when it could not send it
-	Told    bool   // the agent gave the reason itself
+	Told    bool   // the agent reported the reason itself
 }
 
-// Crashes detects a crash loop: agents that keep crashing, so that each new machine would only cost money. It looks at the
-// crashes since the last committed progress, in rounds. Machines that the controller had when a round began may share one
-// cause that has passed, such as a full disk: their crashes belong to that round. The crash of a later machine opens the next.
+// Crashes detects a crash loop: agents that keep crashing, so that each new machine would only cost money. It counts crashes since the last
+// committed progress, in rounds. Machines that existed when a round began may share one cause that has passed, such as a full disk: their
+// crashes belong to that round. The crash of a later machine starts the next.
 //
-// Dropped: counting crashes alone. One bad minute of a large fleet would end the run.
+// Rejected: counting crashes alone. One bad minute of a large fleet would end the run.
 type Crashes struct {
 	since []Crash
 }
 
 const (
-	// CrashLoopSize is how many crashes make a loop, if they have come in enough rounds.
+	// CrashLoopSize is the number of crashes that make a loop, if spread over enough rounds.
 	CrashLoopSize = 5
-	// crashesToHold is beyond one process that happens to be killed.
+	// crashesToHold is more than one process that happens to be killed.
 	crashesToHold = 2
-	// roundsTold and roundsUntold are enough: with reasons from agents themselves, and without. An agent that was killed from
+	// roundsTold and roundsUntold are the rounds needed with and without reasons from the agents themselves. An agent that was killed from
 	// outside, or by its kernel when memory runs out, reports no reason, and neither does one with bad luck.
 	roundsTold, roundsUntold = 2, 3
 )
 
-// Add counts a crash; each machine's first one counts.
+// Add counts a crash, once per machine.
 func (c *Crashes) Add(crash Crash) {
 	for i := range c.since {
 		if c.since[i].ID == crash.ID {
@@ -47,7 +47,7 @@ func (c *Crashes) Add(crash Crash) {
 	c.since = append(c.since, crash)
 }
 
-// Exclude takes a machine's crash back: the provider says that it took the machine.
+// Exclude removes a machine's crash: the provider says that it took the machine.
 func (c *Crashes) Exclude(id step.ID) {
 	for i := range c.since {
 		if c.since[i].ID == id {
@@ -57,15 +57,15 @@ func (c *Crashes) Exclude(id step.ID) {
 	}
 }
 
-// Progressed forgets all crashes: work has been done that will not be lost. It reports whether purchases were held back.
+// Progressed forgets all crashes, since committed work has been done. It reports whether purchases were held back.
 func (c *Crashes) Progressed() (held bool) {
 	held = c.Hold()
 	c.since = nil
 	return held
 }
 
-// Hold reports whether no machine is to be bought for now instead of those that crashed: the ones that are left, or the
-// reliable tier alone, show first that work can be done.
+// Hold reports whether crashed machines should not be replaced for now: the remaining ones, or the reliable tier alone, must first show
+// that work can be done.
 func (c *Crashes) Hold() bool { return len(c.since) >= crashesToHold }
 
 // Loop reports whether it is a crash loop, in words, with the most informative crash.
@@ -94,8 +94,8 @@ func (c *Crashes) Loop() (why string, example Crash, loop bool) {
 		len(c.since), example.ID, example.Why), example, true
 }
 
-// endedByItself reports whether a machine that its provider did not take had ended before we ended it. Its end is by the
-// provider's clock, to the second.
+// endedByItself reports whether a machine that its provider did not take had ended before the controller ended it. Its end is by the
+// provider's clock, in seconds.
 func endedByItself(at time.Time, terminating bool, terminated time.Time) bool {
 	return !terminating || at.Add(time.Second).Before(terminated)
 }

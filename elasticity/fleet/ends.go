@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// takeEnded records that a machine is gone.
+// takeEnded records the end of a machine.
 func (f *Fleet) takeEnded(i provisioner.Instance) {
 	m := f.Roster.ByID[step.ID(i.ID)]
 	if m == nil {
@@ -27,7 +27,7 @@ func (f *Fleet) takeEnded(i provisioner.Instance) {
 		switch {
 		case i.EndedBy == market.ByProvider && m.Warned:
 			entry.Kind = journal.Evicted
-		case (m.Terminating || m.recalled) && i.EndedBy == market.ByUser: // by this controller, or by the one before
+		case (m.Terminating || m.recalled) && i.EndedBy == market.ByUser: // by this controller, or a previous one
 			entry.Kind, entry.Why = journal.Terminated, cmp.Or(m.Why, i.Reason)
 		}
 		return entry
@@ -53,7 +53,7 @@ func (f *Fleet) takeEnded(i provisioner.Instance) {
 	f.WantPlan = true
 }
 
-// GiveUp declares a machine dead: whatever it still does is fenced, and it is not paid for any longer.
+// GiveUp declares a machine dead: whatever it still does is fenced, and payment ends.
 func (f *Fleet) GiveUp(of *step.Machine, why string) {
 	m := f.Roster.ByID[of.ID]
 	if m.Lost || m.Ended {
@@ -66,7 +66,7 @@ func (f *Fleet) GiveUp(of *step.Machine, why string) {
 	f.Terminate(of, why)
 }
 
-// Crashed: a machine's agent ended by itself or could not carry out a command. The machine is given up at once.
+// Crashed handles an agent that ended by itself or could not execute a command. The machine is given up at once.
 func (f *Fleet) Crashed(of *step.Machine, why, log string) {
 	m, why := f.Roster.ByID[of.ID], step.Printable(why)
 	if m.Lost || m.Ended || m.Terminating || m.Warned { // about to end anyway
@@ -82,7 +82,7 @@ func (f *Fleet) Crashed(of *step.Machine, why, log string) {
 
 const noLaunch = "no launch accounts for this machine"
 
-// enter takes a bought machine up, with what was learned of it before.
+// enter adds a bought machine, with earlier reports about it.
 func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 	id := step.ID(i.ID)
 	if m := f.Roster.ByID[id]; m != nil || f.Roster.settled(i.ID) {
@@ -128,14 +128,14 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 	return m
 }
 
-// adopt accounts for a machine of a launch that was reported failed. It is on the bill but not in the plan, so it is ended.
+// adopt accounts for a machine of a launch that was reported as failed. It is on the bill but not in the plan, so it is ended.
 func (f *Fleet) adopt(l *launch, i provisioner.Instance) {
 	if m := f.enter(l, i); m != nil && m.Joined == 0 {
 		f.Terminate(&m.Machine, "its launch was reported as failed, so it was not expected")
 	}
 }
 
-// Awaiting reports whether a launch is unanswered, so that machines may exist that are not known yet.
+// Awaiting reports whether a launch is unanswered, so that unknown machines may exist.
 func (f *Fleet) Awaiting() bool {
 	if !f.Surveyed() {
 		return true
@@ -161,14 +161,14 @@ func (f *Fleet) unknownEnded(i provisioner.Instance) {
 	}
 }
 
-// Called: a machine has called that is not known. As long as a launch is unanswered it may be its; one that calls when none is
-// was bought by a launch that was said to have failed, and costs money for nothing.
+// Called handles a call of an unknown machine. While a launch is unanswered it may belong to it; otherwise it was bought by a launch that
+// was reported as failed, and costs money for nothing.
 func (f *Fleet) Called(id step.ID) {
 	f.earlyReports(id).called = true
 	f.checkStrangers()
 }
 
-// checkStrangers sends machines away that belong to no launch.
+// checkStrangers terminates machines that belong to no launch.
 func (f *Fleet) checkStrangers() {
 	if f.Awaiting() {
 		return

@@ -8,10 +8,10 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Fleet is the state of the machines: which are wanted, requested, held and ended, and what they cost.
+// Fleet is the state of the machines: which are wanted, requested, held and ended, and their cost.
 //
-// It serves one Work (training, attempts or programs), which says by Need when machines may be bought and released, and gets a machine when
-// it has called and when it is warned or lost. The fleet never knows what the machines compute.
+// It serves one Work (training, attempts or programs), which reports by Need when machines may be bought and released, and learns when
+// machines call, are warned or lost. The fleet never knows what the machines compute.
 //
 // Invariants:
 //   - A machine that was bought stays in Roster until the provider has reported its end and its bill is written.
@@ -22,10 +22,10 @@ type Fleet struct {
 	*step.Step
 	cfg    *Config
 	work   Work
-	tiers  Tiers // nil = it has none
+	tiers  Tiers // nil = no reliable tier
 	demand *Demand
 
-	// The parts, each of which knows those before it.
+	// The parts, each of which knows only earlier ones.
 	markets  *markets
 	Roster   *roster
 	buys     *purchases
@@ -35,16 +35,16 @@ type Fleet struct {
 	Reliable  reliableTier
 	NextPlan  time.Time
 	WantPlan  bool
-	settled   bool // until NextPlan, prices lead to no other plan: see bidding.Plan
+	settled   bool // prices do not change the plan until NextPlan: see bidding.Plan
 	gathering gathering
-	SaveEvery time.Duration // how often to take a checkpoint, by the last plan; 0 = never
-	Switching *switchover   // a proactive switch under way
+	SaveEvery time.Duration // interval of checkpoints, by the last plan; 0 = never
+	Switching *switchover   // a proactive switch in progress
 	crashes   Crashes
 	Spending  spending
 
-	early    map[step.ID]*early // what was learned of machines whose launch is not answered yet
+	early    map[step.ID]*early // reports about machines whose launch is unanswered
 	bought   int
-	listed   time.Time // when all machines were last listed
+	listed   time.Time // when machines were last listed
 	surveyed bool      // after a takeover: the provider has listed the run's machines
 	Totals   Totals
 }
@@ -66,30 +66,30 @@ func (f *Fleet) Terminate(of *step.Machine, why string) {
 	f.Do(Terminate{IDs: []provisioner.InstanceID{provisioner.InstanceID(m.ID)}, Why: why})
 }
 
-// Surveyed reports whether the provider has said which machines there are of a run that is taken over.
+// Surveyed reports whether the provider has listed the machines of a run that is taken over.
 func (f *Fleet) Surveyed() bool { return f.surveyed || !f.work.Need().TakingOver }
 
-// switchover is a proactive switch: machines of the new pool are starting, those of the old one work on.
+// switchover is a proactive switch: machines of the new pool start while those of the old one keep working.
 type switchover struct {
 	from, to market.Pool
 	token    string
 }
 
-// early holds reports of a machine that came before the answer to its launch: answers can be slow.
+// early holds reports about a machine that arrived before the answer to its launch, which can be slow.
 type early struct {
 	called     bool
 	warned     *Warned
 	ended      *provisioner.Instance
-	terminated bool // it belongs to no launch, and was sent away
+	terminated bool // it belongs to no launch, and was terminated
 }
 
-// reliableTier buys the reliable tier, until the tier holds the job.
+// reliableTier buys machines until the reliable tier holds the job.
 type reliableTier struct {
-	tries int       // in vain, in a row
-	After time.Time // not to be tried again before
-	until time.Time // after, when it was last counted as a try
+	tries int       // consecutive failures
+	After time.Time // no further try before
+	until time.Time // when After was last counted as a try
 	token string    // of the launch whose machines were last counted as a try
 	err   error     // of the last try
-	lost  bool      // one may be missing after the tier was complete: it was lost, will go, or the number grew
-	none  bool      // its pool sells none: the most reliable machine that can be had serves
+	lost  bool      // one may be missing after the tier was complete: lost, about to go, or the number grew
+	none  bool      // its pool sells none: the most reliable available machine serves
 }

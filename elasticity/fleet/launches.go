@@ -13,10 +13,10 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// launch is a requested purchase, until all its machines have joined or gone.
+// launch is a requested purchase, until all its machines have joined or ended.
 //
-// Invariant: the intent, with its token, is on disk before the request is sent, and the same token never buys twice. So after any crash
-// a machine is either of a launch that the journal names, or ours to end; and a repeated request returns the machines that it gave before.
+// Invariant: the intent, with its token, is on disk before the request is sent, and the same token never buys twice. So after any crash a
+// machine either belongs to a launch in the journal, or must be ended; and a repeated request returns the same machines.
 //
 //  1. A plan or the reliable tier decides; the token is drawn and the `intent` line is written.
 //  2. The request is sent. Until its answer, machines of the token may call or be listed (early).
@@ -24,23 +24,22 @@ import (
 //     LaunchFailed: the launch moves to refused, where machines that turn up all the same are still adopted.
 //  4. When its last machine has joined or ended, the launch is forgotten (closeLaunch).
 //
-// A controller that takes a run over repeats young launches without an answer (again); later it only looks for their machines
-// (decision 5).
+// A controller that takes over a run repeats young unanswered launches (again); later it only looks for their machines (decision 5).
 type launch struct {
 	token     string
-	tier      step.Tier // empty = by the terms of sale of what was got
+	tier      step.Tier // empty = depends on what was bought: spot or on demand
 	pool      market.Pool
 	bid       market.USD
-	or        []bidding.Choice // where the provider chooses
-	count     int              // of machines that are not accounted for
+	or        []bidding.Choice // alternatives, if the provider chooses
+	count     int              // machines that are unaccounted for
 	asked     int              // machines requested
 	why       string
 	at        time.Time
 	answered  bool
-	machines  []*Machine        // that it gave: those at the end have joined or gone, see closeLaunch
+	machines  []*Machine        // machines supplied: those at the end have joined or ended, see closeLaunch
 	again     bool              // both the previous controller and this one requested it
-	inherited bool              // the controller before decided it
-	instead   []bidding.Release // given up when it is answered: it may give nothing
+	inherited bool              // a previous controller decided it
+	instead   []bidding.Release // given up when it is answered: it may supply nothing
 }
 
 // tierIn returns the tier of a machine of the launch in a pool.
@@ -64,7 +63,7 @@ func (l *launch) bidFor(pool market.Pool) market.USD {
 	return l.bid
 }
 
-// short returns the pools that had too few machines: those that refused, or all when the provider does not say which.
+// short returns the pools that had too few machines: those that refused, or all if the provider does not say.
 func (l *launch) short(refused []provisioner.Refusal) (pools []market.Pool) {
 	named := append([]bidding.Choice{{Pool: l.pool}}, l.or...)
 	for _, choice := range named {
@@ -81,7 +80,7 @@ func (l *launch) short(refused []provisioner.Refusal) (pools []market.Pool) {
 	return pools
 }
 
-// BidText leaves out of the journal what is no bid: of what is bought on demand, or of a provider that takes none.
+// BidText omits from the journal what is not a bid: for on-demand machines, and for providers without bids.
 func BidText(pool market.Pool, bid market.USD) string {
 	if bid == 0 || !pool.TakesBids() {
 		return ""
@@ -89,7 +88,7 @@ func BidText(pool market.Pool, bid market.USD) string {
 	return bid.String()
 }
 
-// choicesText returns how choices are written down.
+// choicesText returns choices as recorded in the journal.
 func choicesText(or []bidding.Choice) (text []journal.Choice) {
 	for _, choice := range or {
 		text = append(text, journal.Choice{Pool: choice.Pool.String(), Bid: BidText(choice.Pool, choice.Bid)})
@@ -102,13 +101,13 @@ type purchases struct {
 	*step.Step
 	cfg        *Config
 	counter    uint64               // of tokens
-	open       map[string]*launch   // by token, until every machine of it has joined or gone
-	refused    map[string]*launch   // by token, launches that failed: machines may turn up all the same
-	unsure     time.Time            // when a launch was last given up of which machines may turn up all the same
-	considered []bidding.Considered // by the plan that is being carried out
+	open       map[string]*launch   // by token, until all its machines have joined or ended
+	refused    map[string]*launch   // by token, failed launches: machines may still appear
+	unsure     time.Time            // when a launch whose machines may still appear was last given up
+	considered []bidding.Considered // by the current plan
 }
 
-// unanswered calls each with the launches of tiers that are not answered.
+// unanswered calls f with each unanswered launch of a tier.
 func (b *purchases) unanswered(of func(step.Tier) bool, each func(*launch)) {
 	for _, token := range slices.Sorted(maps.Keys(b.open)) {
 		if l := b.open[token]; of(l.tier) && !l.answered {
@@ -117,7 +116,7 @@ func (b *purchases) unanswered(of func(step.Tier) bool, each func(*launch)) {
 	}
 }
 
-// awaited reports whether a launch is unanswered, so that machines may exist that are not known yet.
+// awaited reports whether a launch is unanswered, so that unknown machines may exist.
 func (b *purchases) awaited() bool {
 	for _, l := range b.open {
 		if !l.answered {
@@ -127,7 +126,7 @@ func (b *purchases) awaited() bool {
 	return false
 }
 
-// launch writes the intent down and buys. The token makes the purchase safe to repeat.
+// launch writes the intent down and buys. The token makes the purchase idempotent.
 func (b *purchases) launch(tier step.Tier, a bidding.Acquire) string {
 	b.counter++
 	l := &launch{
@@ -146,7 +145,7 @@ func (b *purchases) launch(tier step.Tier, a bidding.Acquire) string {
 	return l.token
 }
 
-// replace carries out a plan for a fleet that is needed whole. It returns the machines that are given up at once.
+// replace carries out a plan for a fleet that is needed whole. It returns the machines to give up at once.
 func (b *purchases) replace(plan bidding.Plan) []bidding.Release {
 	instead := plan.Release
 	for _, a := range plan.Acquire {
@@ -155,7 +154,7 @@ func (b *purchases) replace(plan bidding.Plan) []bidding.Release {
 	return instead
 }
 
-// ask requests a launch. The journal holds the whole request, so that a retry is identical.
+// ask requests a launch. The journal has the whole request, so that a retry is identical.
 func (b *purchases) ask(l *launch) {
 	r := provisioner.Request{
 		Token: l.token, Pool: l.pool, Bid: l.bid, Count: l.asked, Intended: l.at,

@@ -15,35 +15,35 @@ import (
 type Machine struct {
 	step.Machine
 	Charged  bool // its bill is in the journal
-	recalled bool // launched by a controller before this one
+	recalled bool // launched by a previous controller
 	atRisk   bool // the provider reports a raised risk
-	// That it left is not in the journal.
+	// Its departure is not in the journal.
 	unwritten bool
 
 	Pool     market.Pool
 	bid      market.USD
 	Token    string
 	Launched time.Time
-	missing  time.Time // since when the provider does not list it; zero = it does
+	missing  time.Time // since when the provider has not listed it; zero = it is listed
 
 	Why        string    // of the termination
 	terminated time.Time // when its end was requested
 	EndedAt    time.Time
 	SawEnd     time.Time // when its end was noted, by Step.Awake
 	EndedBy    market.EndedBy
-	billed     int         // lines of its bill that a controller before wrote
-	paid       market.Paid // of its bill
-	cost       *market.USD // by the provider's word
-	Moved      int64       // bytes of the run's state that it fetched from another region
+	billed     int         // lines of its bill written by a previous controller
+	paid       market.Paid // state of its bill
+	cost       *market.USD // as reported by the provider
+	Moved      int64       // bytes of the run's state fetched from another region
 }
 
-// endedByItself reports whether a machine that its provider did not take had ended before we ended it. A machine that is
-// taken over may have waited in vain for its controller.
+// endedByItself reports whether a machine that its provider did not take had ended before the controller ended it. A taken-over machine may
+// have waited in vain for its controller.
 func (m *Machine) endedByItself(at time.Time) bool {
 	return !m.recalled && !m.Warned && endedByItself(at, m.Terminating, m.terminated)
 }
 
-// usage returns what a machine's bill is made of.
+// usage returns the input of a machine's bill.
 func (m *Machine) usage() market.Usage {
 	u := market.Usage{Pool: m.Pool, Bid: m.bid, Start: m.Launched, Moved: m.Moved}
 	if m.Ended {
@@ -52,29 +52,29 @@ func (m *Machine) usage() market.Usage {
 	return u
 }
 
-// bad returns a line about a machine that is given up.
+// bad returns a journal entry about a machine that is given up.
 func (m *Machine) bad(why string) journal.Entry {
 	return journal.Entry{Kind: journal.Failed, Instance: string(m.ID), Pool: m.Pool.String(), Why: why}
 }
 
-// line returns one about a machine of its tier.
+// line returns an entry about a machine of its tier.
 func (m *Machine) line(kind journal.Kind) journal.Entry {
 	return journal.Entry{Kind: kind, Instance: string(m.ID), Pool: m.Pool.String(), Tier: string(m.Tier)}
 }
 
-// roster is all machines.
+// roster holds all machines.
 type roster struct {
 	cfg  *Config
 	ByID map[step.ID]*Machine
-	List []*Machine // those that are not archived, in the order of joining, then by id
-	// Of List, in the same order: machines of the reliable tier, and those that drain, leave or have ended.
+	List []*Machine // machines that are not archived, in order of joining, then by id
+	// Subsets of List, in the same order: the reliable tier, and machines that drain, leave or have ended.
 	reliable, going []*Machine
-	archived        []*Machine // that have ended, with a bill and without work: nothing is looked for among them
+	archived        []*Machine // machines that ended, with a bill and without work: never searched
 }
 
 func inOrder(a, b *Machine) int { return a.Order(&b.Machine) }
 
-// ordered returns machines in the order of joining, then by id: no decision hangs on map order.
+// ordered returns machines in order of joining, then by id: no decision depends on map order.
 func (r *roster) ordered(keep func(*Machine) bool) []*Machine {
 	var out []*Machine
 	for i, m := range r.List {
@@ -89,7 +89,7 @@ func (r *roster) ordered(keep func(*Machine) bool) []*Machine {
 	return out
 }
 
-// seat takes a machine into the roster.
+// seat adds a machine to the roster.
 func (r *roster) seat(m *Machine) {
 	r.ByID[m.ID] = m
 	insert(&r.List, m)
@@ -101,24 +101,24 @@ func (r *roster) seat(m *Machine) {
 	}
 }
 
-// Goes is due when a machine drains, leaves or has ended.
+// Goes must be called when a machine drains, leaves or has ended.
 func (r *roster) Goes(m *Machine) { insert(&r.going, m) }
 
-// insert puts a machine into its place of a list, if it is not there.
+// insert inserts a machine into a list in order, if it is missing.
 func insert(list *[]*Machine, m *Machine) {
 	if i, there := slices.BinarySearchFunc(*list, m, inOrder); !there {
 		*list = slices.Insert(*list, i, m)
 	}
 }
 
-// Reorder is due when machines have joined.
+// Reorder must be called when machines have joined.
 func (r *roster) Reorder() {
 	for _, list := range [][]*Machine{r.List, r.reliable, r.going} {
 		slices.SortFunc(list, inOrder)
 	}
 }
 
-// archive forgets machines of which nothing can come any more.
+// archive removes machines that can no longer have an effect.
 func (r *roster) archive(idle func(*step.Machine) bool) {
 	for _, m := range r.going {
 		if m.Archived = m.Charged && m.Lost && idle(&m.Machine); m.Archived {
@@ -130,9 +130,9 @@ func (r *roster) archive(idle func(*step.Machine) bool) {
 	}
 }
 
-// Capacity returns how much a machine counts for in what the job wants: its vCPUs, or one machine.
+// Capacity returns how much of the job's demand a machine covers: its vCPUs, or 1.
 func (r *roster) Capacity(m *Machine) int {
-	if r.cfg.Want.VCPU > 0 { // a request keeps to what the job counts
+	if r.cfg.Want.VCPU > 0 { // a request uses the job's unit
 		return m.VCPU
 	}
 	return 1
@@ -147,12 +147,11 @@ func (r *roster) MachinesFor(want bidding.Want) int {
 	return (want.VCPU + each - 1) / each
 }
 
-// UsualVCPU returns what one machine counts for where vCPUs are wanted: that of most machines held, or else of the first
-// pool.
+// UsualVCPU returns what one machine counts for if vCPUs are wanted: the most frequent size held, or else that of the first pool.
 func (r *roster) UsualVCPU() int {
 	held := map[int]int{}
 	best := 0
-	for _, m := range r.List { // in order: of like numbers the first counts
+	for _, m := range r.List { // in order: the first of equals counts
 		if m.Tier == step.Transient && m.Staying() && m.VCPU > 0 {
 			if held[m.VCPU]++; held[m.VCPU] > held[best] {
 				best = m.VCPU
@@ -165,8 +164,7 @@ func (r *roster) UsualVCPU() int {
 	return max(best, 1)
 }
 
-// dispensable returns the machine to let go next: one that does not take part yet, or the youngest that is not larger than
-// what is too much.
+// dispensable returns the machine to let go next: one that does not take part yet, or the youngest that is not larger than the surplus.
 func (r *roster) dispensable(surplus int) (found *Machine) {
 	for _, m := range r.List {
 		if m.Tier != step.Transient || !m.Staying() || r.Capacity(m) > surplus {
@@ -180,7 +178,7 @@ func (r *roster) dispensable(surplus int) (found *Machine) {
 	return found
 }
 
-// letGo has machines leave as soon as the work lets them.
+// letGo makes machines leave as soon as the work permits.
 func (r *roster) letGo(releases []bidding.Release) {
 	for _, release := range releases {
 		for _, m := range r.List {
@@ -192,7 +190,7 @@ func (r *roster) letGo(releases []bidding.Release) {
 	}
 }
 
-// settled reports whether the controllers before have seen a machine to its end.
+// settled reports whether previous controllers have completed a machine's records.
 func (r *roster) settled(id provisioner.InstanceID) bool {
 	return r.ByID[step.ID(id)] == nil && r.cfg.Past != nil && r.cfg.Past.Known[string(id)]
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Unwritten returns the prices of a pool that a controller writes down when it begins. Reports make bills from the journal's
-// prices, so a controller that takes a run over writes all those of the time without a controller; the first one of a run
-// writes the price that is in force.
+// Unwritten returns the prices of a pool that a controller writes down when it begins. Reports compute bills from the journal's prices, so
+// a controller that takes over a run writes all prices of the time without a controller; the first one of a run writes the current price.
 func (p *Ledger) Unwritten(pool market.Pool, known *market.History) []market.PricePoint {
 	last, ok := known.Last()
 	if !ok || pool.Class != market.Spot {
@@ -24,13 +23,13 @@ func (p *Ledger) Unwritten(pool market.Pool, known *market.History) []market.Pri
 	return []market.PricePoint{last}
 }
 
-// markets are the pools and their prices, capacity and lifetimes.
+// markets holds the pools and their prices, capacity and lifetimes.
 type markets struct {
 	*step.Step
 	cfg       *Config
 	prices    map[market.Pool]*market.History
 	known     time.Time                         // every price change until then has been reported
-	deferred  map[market.Pool]time.Time         // pools without capacity, until when
+	deferred  map[market.Pool]time.Time         // pools without capacity, and until when to avoid them
 	lifetimes map[market.Pool]*market.Lifetimes // of machines of this run that have ended
 }
 
@@ -46,7 +45,7 @@ func (mk *markets) typeOf(p market.Pool) market.InstanceType {
 	return market.InstanceType{Name: p.Type}
 }
 
-// outlived counts how long a spot machine was kept.
+// outlived records how long a spot machine was kept.
 func (mk *markets) outlived(u market.Usage) {
 	if u.Pool.Class != market.Spot || u.EndedBy == market.Running {
 		return
@@ -68,13 +67,13 @@ func (mk *markets) takePrice(e PriceChanged) bool {
 	}
 	point := market.PricePoint{At: e.At, Price: e.Price}
 	if err := h.Append(point); err != nil {
-		return false // it cannot be: it is later than the last
+		return false // impossible: it is later than the last
 	}
 	mk.recordPrice(e.Pool, point)
 	return true
 }
 
-// takeCapacity takes how many machines a pool gives, where that is watched. What it had refused is out of date.
+// takeCapacity handles a pool's capacity, if that is observed. Earlier refusals are then outdated.
 func (mk *markets) takeCapacity(e CapacityChanged) (news bool) {
 	for i := range mk.cfg.Pools {
 		p := &mk.cfg.Pools[i]
@@ -95,8 +94,8 @@ func (mk *markets) recordPrice(pool market.Pool, p market.PricePoint) {
 	})
 }
 
-// kind returns what the machines of a pool are declared to do. What the job declares for its reliable type's link goes before
-// what the catalog says of it, also where the job admits that type for transient machines.
+// kind returns the declared properties of a pool's machines. What the job declares for its reliable type's link overrides the catalog, even
+// if the job also admits that type for transient machines.
 func (mk *markets) kind(p market.Pool) step.Kind {
 	t := mk.typeOf(p)
 	k := step.Kind{Rate: t.WorkRate(), Link: t.Bandwidth}

@@ -10,10 +10,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// LongestNotice is more than any provider gives, on the wall clock.
+// LongestNotice exceeds any provider's notice, in wall-clock time.
 const LongestNotice = 2 * time.Minute
 
-// takeWarned records that a machine will go. It reports whether there may be something to do about it.
+// takeWarned records that a machine will be reclaimed. It reports whether a decision may be due.
 func (f *Fleet) takeWarned(e Warned) (due bool) {
 	m := f.Roster.ByID[e.ID]
 	if m == nil {
@@ -27,7 +27,7 @@ func (f *Fleet) takeWarned(e Warned) (due bool) {
 	}
 	if e.Rebalance {
 		if m.atRisk {
-			return true // reported before
+			return true // already reported
 		}
 		m.atRisk = true
 		f.Record(func() journal.Entry {
@@ -47,19 +47,20 @@ func (f *Fleet) takeWarned(e Warned) (due bool) {
 	})
 	f.WantPlan = true
 	f.gathering.warned()
-	f.Reliable.lost = f.Reliable.lost || m.Tier == step.Reliable // another is bought while it lasts
+	f.Reliable.lost = f.Reliable.lost || m.Tier == step.Reliable // a replacement is bought while it still runs
 	return f.work.Warned(&m.Machine)
 }
 
-// gathering delays decisions about a whole fleet while more notices will come: those of one eviction would look like a fleet of which a part stays.
+// gathering delays decisions about a whole fleet while more notices are expected: after the first ones of an eviction, part of the fleet
+// would seem to stay.
 type gathering struct {
 	fleet  *Fleet
 	until  time.Time
-	outbid market.Pool // its price is above a bid that was refused, and not reported yet; zero = there is none
-	due    []*Machine  // whose notices are on their way, as the price of their pool is above their bids
+	outbid market.Pool // its price exceeds a refused bid, but has not been reported yet; zero = none
+	due    []*Machine  // machines whose notices are expected, as their pool's price exceeds their bids
 }
 
-// warned waits for the notices that are due, and else a little for others of the same eviction.
+// warned waits for the notices that are due, or else briefly for others of the same eviction.
 func (g *gathering) warned() {
 	f := g.fleet
 	if g.due = slices.DeleteFunc(g.due, func(m *Machine) bool { return !m.Staying() }); len(g.due) > 0 && f.Now.Before(g.until) {
@@ -70,15 +71,17 @@ func (g *gathering) warned() {
 	}
 }
 
-// refused: a bid was below a price that is on its way. By the one that is known now the policy would leave a pool that it would bid more in.
+// refused handles a bid below a price that has not been reported yet. At the last known price, the policy would leave a pool in which it
+// would otherwise raise its bid.
 func (g *gathering) refused(pool market.Pool) {
 	if g.fleet.cfg.Whole {
 		g.outbid, g.until = pool, g.fleet.Now.Add(g.fleet.cfg.JoinWait)
 	}
 }
 
-// priced takes a price. Machines that it outbids are being taken back: the policy decides once their notices are here, whichever of the two is
-// reported first. Machines that boot have no agent yet to report theirs: the provider's list has them, which takes a busy computer longer.
+// priced handles a new price. Outbid machines are being reclaimed: the policy decides once their notices have arrived, in whatever order
+// price and notices are reported. Booting machines have no agent yet to report a notice: it shows in the provider's list, which takes
+// longer on a busy computer.
 func (g *gathering) priced(e PriceChanged) {
 	f := g.fleet
 	if g.outbid == e.Pool {
@@ -99,9 +102,9 @@ func (g *gathering) priced(e PriceChanged) {
 	}
 }
 
-// byOurClock returns when a machine with a warning goes, by this clock. The provider's deadline is by its own, which may be minutes
-// away: one that is further off than any notice is long, or over although the machine was warned just now, is none that work
-// can be planned with. Of a notice that cannot be dated half is taken to be left; that a flush is not tried loses work for sure.
+// byOurClock returns when a warned machine will go, by this clock. The provider's clock may differ by minutes: a deadline beyond the
+// longest notice, or in the past although the machine was warned just now, cannot be used for planning. If the notice cannot be dated, half
+// of it is assumed to remain: not trying to flush would surely lose work.
 func (f *Fleet) byOurClock(deadline time.Time) time.Time {
 	notice := f.cfg.Notice
 	latest := f.Now.Add(max(notice, f.cfg.Market(LongestNotice)))

@@ -26,9 +26,9 @@ func (f *Fleet) restore(p *Ledger) {
 		f.restoreMachine(was)
 	}
 	if s := p.Switch; s != nil && s.Token != "" {
-		// Its machines may still be on their way, or be there while those of the old pool were not released yet.
+		// Its machines may still be starting, or be running while the old pool's were not yet released.
 		f.Switching = &switchover{from: s.From, to: s.To, token: s.Token}
-		if f.buys.open[s.Token] == nil { // until its machines have joined or gone
+		if f.buys.open[s.Token] == nil { // until its machines have joined or ended
 			f.buys.open[s.Token] = &launch{token: s.Token, tier: step.Transient, pool: s.To, answered: true,
 				machines: f.Roster.ordered(func(m *Machine) bool { return m.Token == s.Token })}
 		}
@@ -39,7 +39,7 @@ func (l PastLaunch) launch() *launch {
 	return &launch{token: l.Token, tier: l.Tier, pool: l.Pool, bid: l.Bid, or: l.Or, count: l.Count, asked: l.Asked, why: l.Why, at: l.At, inherited: true}
 }
 
-// restoreMachine takes a machine of the past up.
+// restoreMachine restores a machine from the journal.
 func (f *Fleet) restoreMachine(was PastMachine) {
 	i := was.Instance
 	m := &Machine{
@@ -71,28 +71,28 @@ type Reader struct {
 	launches map[string]*PastLaunch
 	tokens   []string
 	bills    map[string]pastBill
-	lastBill string // whose line was the last
+	lastBill string // the machine of the last bill line
 }
 
-// pastBill is a machine's bill as the journal has it.
+// pastBill is a machine's bill in the journal.
 type pastBill struct {
 	lines int
 	sum   market.USD
 }
 
-// NewReader returns one that has read nothing.
+// NewReader returns an empty Reader.
 func NewReader(l *Ledger) *Reader {
 	l.Prices, l.Known = map[string]time.Time{}, map[string]bool{}
 	return &Reader{Ledger: l, machines: map[string]*PastMachine{}, launches: map[string]*PastLaunch{}, bills: map[string]pastBill{}}
 }
 
-// Close puts together what was read.
+// Close completes the ledger.
 func (r *Reader) Close() {
 	for _, id := range r.order {
 		m := r.machines[id]
 		bill := r.bills[id]
 		m.Charged = bill.lines
-		// The lines of a bill follow each other, so that only the last bill may lack some.
+		// The lines of a bill are consecutive, so that only the last bill may be incomplete.
 		if m.Instance.Ended.IsZero() || m.Charged == 0 || id == r.lastBill {
 			r.Ledger.Machines = append(r.Ledger.Machines, *m)
 		} else {
@@ -112,7 +112,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// Read takes a line in.
+// Read processes a journal entry.
 func (r *Reader) Read(e journal.Entry) (err error) {
 	switch e.Kind {
 	case journal.Intent:

@@ -11,20 +11,19 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// The fleet's state is compared with the provider's whenever the provider lists all machines of the run, in
-// both directions: an unknown machine that it has is adopted or ended, one that is believed in and that it has not
-// any more is gone. So no machine is forgotten, whatever was lost of the answer to a launch, and nothing waits for the end of
-// one that the provider has forgotten. What has ended stays so, whatever is listed later.
+// The fleet's state is compared with the provider's whenever the provider lists all machines of the run, in both directions: an unknown
+// machine is adopted or ended, and a known machine that is no longer listed has ended. So no machine is forgotten, even if answers to
+// launches were lost, and nothing waits for a machine that the provider has forgotten. Ended machines stay ended, whatever is listed later.
 
-// SettleTime is how long, on the wall clock, a provider may not list a machine that it has, and a request that was sent may
-// still be carried out.
+// SettleTime is how long, in wall-clock time, a provider may fail to list an existing machine, and a request may still be carried out after
+// it was sent.
 const SettleTime = time.Minute
 
 const listedAgain = "it had ended, and the provider lists it again"
 
 const NotListed = "the provider no longer knows it"
 
-// reconciler compares a fleet with what the provider lists.
+// reconciler compares a fleet with the provider's list.
 type reconciler struct{ *Fleet }
 
 // takeListed compares the fleet's state with the provider's list.
@@ -47,7 +46,7 @@ func (f reconciler) takeListed(e Listed) (due bool) {
 	return f.Acts != acts || f.Ending
 }
 
-// compare checks whether a machine that the provider has is known.
+// compare checks whether a listed machine is known.
 func (f reconciler) compare(i provisioner.Instance) {
 	id := step.ID(i.ID)
 	m := f.Roster.ByID[id]
@@ -59,7 +58,7 @@ func (f reconciler) compare(i provisioner.Instance) {
 	case m != nil && m.Ended, f.Roster.settled(i.ID):
 		f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
 	case m != nil:
-	case f.buys.open[i.Token] != nil && !f.buys.open[i.Token].answered: // the answer is on its way
+	case f.buys.open[i.Token] != nil && !f.buys.open[i.Token].answered: // the answer is pending
 	case f.buys.open[i.Token] != nil:
 		f.adopt(f.buys.open[i.Token], i)
 	case f.buys.refused[i.Token] != nil:
@@ -70,8 +69,7 @@ func (f reconciler) compare(i provisioner.Instance) {
 	}
 }
 
-// miss notes whether the provider lists a machine, and takes it for gone when it has not done so for long and the machine
-// says nothing either.
+// miss notes whether the provider lists a machine, and treats it as gone if it has been missing for long and is silent too.
 func (f reconciler) miss(m *Machine, there bool, asked time.Time) {
 	switch {
 	case there || f.work.Connected(&m.Machine) || !m.Entered.Before(asked):
@@ -85,7 +83,7 @@ func (f reconciler) miss(m *Machine, there bool, asked time.Time) {
 
 // gone ends a machine that the provider does not list.
 func (f reconciler) gone(m *Machine) {
-	f.Terminate(&m.Machine, "the provider does not list it") // it may list it later
+	f.Terminate(&m.Machine, "the provider does not list it") // it may be listed later
 	f.takeEnded(provisioner.Instance{ID: provisioner.InstanceID(m.ID), State: provisioner.Terminated,
 		Ended: f.Now.Truncate(time.Second), EndedBy: market.ByUser, Reason: NotListed, Presumed: true})
 }
@@ -98,7 +96,7 @@ func (f reconciler) takeStockOf(e Listed) {
 		f.account(i)
 	}
 	for _, m := range f.Roster.ordered(func(m *Machine) bool { return !m.Ended && !there[m.ID] }) {
-		if f.Now.Sub(m.Launched) < f.cfg.Market(SettleTime) { // it may not be listed yet: miss looks again
+		if f.Now.Sub(m.Launched) < f.cfg.Market(SettleTime) { // it may not be listed yet: miss checks again
 			m.missing = f.Now
 			continue
 		}
@@ -109,7 +107,7 @@ func (f reconciler) takeStockOf(e Listed) {
 		switch {
 		case l.answered:
 		case l.count > 0 && f.Now.Sub(l.at) < f.cfg.AskAgain:
-			// Whether it was carried out, or still will be, is unknown; but a repeated request returns the same machines.
+			// Whether it was or will be carried out is unknown; but a repeated request returns the same machines.
 			l.again = true
 			f.buys.ask(l)
 		default:
@@ -126,11 +124,11 @@ func (f reconciler) close(l *launch) {
 		f.refuse(l, l.count, "the controller was lost before the answer, and the provider has no such machine", nil)
 		f.buys.unsure = f.Now
 	}
-	f.buys.refused[l.token] = l // one may turn up all the same
+	f.buys.refused[l.token] = l // one may still appear
 	f.closeLaunch(l.token)
 }
 
-// account enters a machine that was bought and not written down; one without a launch is terminated.
+// account adds a machine that was bought but not recorded; one without a launch is terminated.
 func (f reconciler) account(i provisioner.Instance) {
 	id := step.ID(i.ID)
 	if m := f.Roster.ByID[id]; m != nil {
@@ -149,7 +147,7 @@ func (f reconciler) account(i provisioner.Instance) {
 	}
 	l, refused := f.buys.open[i.Token], f.buys.refused[i.Token]
 	switch {
-	case f.Roster.settled(i.ID): // it has its end and its bill
+	case f.Roster.settled(i.ID): // its end and bill are recorded
 		if i.State == provisioner.Pending || i.State == provisioner.Running {
 			f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
 		}
@@ -163,8 +161,8 @@ func (f reconciler) account(i provisioner.Instance) {
 	}
 }
 
-// mayTurnUp reports whether unknown machines may turn up: a launch was given up without certainty, and the provider
-// has not been queried since it must know them.
+// mayTurnUp reports whether unknown machines may appear: a launch was given up without certainty, and the provider has not been queried
+// since the time by which it must know them.
 func (f reconciler) mayTurnUp() bool {
 	return !f.buys.unsure.IsZero() && !f.listed.IsZero() && f.listed.Before(f.buys.unsure.Add(f.cfg.Market(SettleTime)))
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// MaxReliableTries is the number of failed requests in a row for the reliable tier after which a run that has not begun is given up. In
-// vain means that no pool had a machine, or that those of a launch were lost before they were ready. One that was ready and is
-// lost could be had: that says nothing against the next one.
+// MaxReliableTries is the number of consecutive failed requests for the reliable tier after which a run that has not begun is given up. A
+// request fails if no pool has a machine, or if its machines are lost before they are ready. Losing a machine that was ready is no failure:
+// it was available, and so may the next one be.
 const MaxReliableTries = 5
 
-// spotTries is how many tries in vain, in a row, it takes, where the job wants a spot machine to serve, until an on-demand one does.
+// spotTries is the number of consecutive failed requests for a serving spot machine, if the job wants one, before an on-demand machine is
+// bought.
 const spotTries = 2
 
-// Secure requests missing reliable machines until the tier is complete: after failures, but also when one is
-// lost on its way. Once it was complete, the remaining machines continue meanwhile, and it asks for as long as it takes.
+// Secure requests missing reliable machines until the tier is complete: after failures, but also when one is lost while starting. Once the
+// tier has been complete, the remaining machines continue meanwhile, and requests are repeated as long as necessary.
 func (f *Fleet) Secure() {
 	need := f.work.Need()
 	if need.Standing && !f.Reliable.lost || need.Done || need.TakingOver || f.Closing() || need.Outage || f.Now.Before(f.Reliable.After) {
@@ -60,11 +61,11 @@ func (f *Fleet) Secure() {
 	f.tiers.Rejoin(kind.Name, kind.MemoryMiB)
 }
 
-// Where no reliable machine is available, the most reliable available serves, with checkpoints (TierML, footnote 7). It is of
-// the reliable tier in every respect, but that it may be taken: then the next one takes its place, from the committed cut
-// where its warning leaves the time, and from the newest checkpoint otherwise.
+// If no reliable machine is available, the most reliable one available serves, with checkpoints (TierML, footnote 7). It is of the reliable
+// tier in every respect except that it may be evicted: then the next one replaces it, from the committed cut if there is time after its
+// warning, and from the newest checkpoint otherwise.
 
-// buyReliable buys machines for the reliable tier: of its own pool, or the most reliable that can be had.
+// buyReliable buys machines for the reliable tier: from its own pool, or the most reliable available.
 func (f *Fleet) buyReliable(count int) {
 	own := f.cfg.Reliable.Count > 0
 	if own && !(f.Reliable.none && f.cfg.Substitutes) {
@@ -77,7 +78,7 @@ func (f *Fleet) buyReliable(count int) {
 		return
 	}
 	best, found := bidding.MostReliable(f.View.State(), own || f.Reliable.tries >= spotTries)
-	if !found { // perhaps the market, or the pool itself, gives something later
+	if !found { // the market, or the pool itself, may offer something later
 		f.Reliable.none = false
 		f.Reliable.err = fmt.Errorf("and no pool can be bought from now")
 		f.putOffReliable()
@@ -91,8 +92,8 @@ func (f *Fleet) buyReliable(count int) {
 	f.View.afforded, f.WantPlan = time.Time{}, true // it may cost more than the last one did
 }
 
-// putOffReliable delays the next request for a reliable machine. While none serves, the transient machines have nothing to
-// do: they are let go rather than paid to wait, and the policy buys others once one serves.
+// putOffReliable delays the next request for a reliable machine. While none serves, the transient machines have nothing to do: they are
+// released rather than paid to wait, and the policy buys others once one serves.
 func (f *Fleet) putOffReliable() {
 	f.Reliable.After = f.Now.Add(f.cfg.RetryCapacity)
 	if need := f.work.Need(); !need.Begun || need.Standing || need.Recovering {
@@ -103,8 +104,7 @@ func (f *Fleet) putOffReliable() {
 	}
 }
 
-// trimReliable releases surplus reliable machines, one that was named or else the youngest first, once those that stay hold what
-// they are to hold.
+// trimReliable releases surplus reliable machines, a named one or else the youngest first, once the staying ones hold what they should.
 func (f *Fleet) trimReliable() {
 	if need := f.work.Need(); !need.Standing || f.Closing() || need.Done || need.Recovering || f.tiers.Bare() {
 		return
@@ -127,7 +127,7 @@ func (f *Fleet) trimReliable() {
 	}
 }
 
-// Youngest returns the reliable machine that would go first; nil when none takes part and stays.
+// Youngest returns the reliable machine that would go first; nil if none takes part and stays.
 func (r *roster) Youngest() *Machine {
 	for i := len(r.reliable) - 1; i >= 0; i-- {
 		if m := r.reliable[i]; m.Member() && m.Staying() {
@@ -137,7 +137,8 @@ func (r *roster) Youngest() *Machine {
 	return nil
 }
 
-// LeastReliable returns the type of the reliable machine with the least memory: machines of a run that is taken over may have other types than the job's.
+// LeastReliable returns the type of the reliable machine with the least memory: machines of a taken-over run may have other types than the
+// job's.
 func (f *Fleet) LeastReliable() market.InstanceType {
 	kind := f.cfg.Reliable.Type
 	for _, m := range f.Roster.reliable {
@@ -150,7 +151,7 @@ func (f *Fleet) LeastReliable() market.InstanceType {
 	return kind
 }
 
-// refuse notes that a launch gave fewer machines than requested, and avoids the pools that had too few for a while.
+// refuse records that a launch supplied fewer machines than requested, and avoids the pools that had too few for a while.
 func (f *Fleet) refuse(l *launch, missing int, why string, refused []provisioner.Refusal) {
 	pools := l.short(refused)
 	f.Record(func() journal.Entry {

@@ -21,10 +21,10 @@ type view struct {
 	accounts *accounts
 	seen     bidding.State // at its last decision
 	afforded time.Time     // until when the last plan stays within the spending limit
-	well     bool          // its pools and machines are current but for prices
+	well     bool          // pools and machines are current except for prices
 }
 
-// State returns what the policy sees now. Its slices are good until the next Step, and not to be changed.
+// State returns what the policy sees now. Its slices are valid until the next Step, and must not be changed.
 func (v *view) State() bidding.State {
 	if !v.well {
 		v.seen.Pools, v.seen.Held = v.seePools(v.seen.Pools[:0]), v.seeHeld(v.seen.Held[:0])
@@ -38,7 +38,7 @@ func (v *view) State() bidding.State {
 	return v.seen
 }
 
-// seePools returns the pools with everything known about them but prices.
+// seePools returns the pools with everything known about them except prices.
 func (v *view) seePools(pools []bidding.Candidate) []bidding.Candidate {
 	for _, p := range v.cfg.Pools {
 		pools = append(pools, bidding.Candidate{
@@ -65,7 +65,7 @@ func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	}
 	var groups []group // of all[wanted:]
 	wanted, i := len(all), -1
-	var last *Machine // of group i; machines of a launch mostly follow each other
+	var last *Machine // of group i; machines of a launch are mostly adjacent
 	for _, m := range v.roster.List {
 		if !v.cfg.chosen(m.Tier) || m.Lost || m.Ended || m.Terminating {
 			continue
@@ -92,8 +92,8 @@ func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	return all
 }
 
-// brief returns the State for a plan of which only the steps are looked at, and what a purchase is written down with: where the fleet
-// is needed whole, policies give the reasons against other pools on request only.
+// brief returns the State for a plan of which only the steps are used, and the description recorded with a purchase: for fleets that are
+// needed whole, policies give the reasons against other pools on request only.
 func (v *view) brief() bidding.State {
 	s := v.State()
 	s.StepsOnly = v.Silent || !v.cfg.Whole
@@ -120,12 +120,12 @@ func (v *view) jobState() bidding.Job {
 	return j
 }
 
-// ending returns how long a run takes to end in order, at most.
+// ending returns the longest time that a run takes to end gracefully.
 func (v *view) ending(p step.Progress) time.Duration {
 	return v.cfg.StopTakes + v.cfg.Job.SaveTime + p.Clock
 }
 
-// reliableRate returns what the reliable machines cost an hour now, with those on their way.
+// reliableRate returns the current hourly cost of the reliable machines, including those that are starting.
 func (v *view) reliableRate() (sum market.USD) {
 	price := func(pool market.Pool, bid market.USD) market.USD {
 		if pool.Class == market.OnDemand {
@@ -150,5 +150,5 @@ func (v *view) reliableRate() (sum market.USD) {
 	return sum
 }
 
-// Stale: machines may have changed.
+// Stale marks the view as outdated: machines may have changed.
 func (v *view) Stale() { v.well, v.accounts.grouped = false, false }

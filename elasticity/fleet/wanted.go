@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 )
 
-// Trim releases machines beyond the requested number: the youngest first, which serve nothing and whose
-// start is the least lost. They hand everything over and are terminated.
+// Trim releases machines beyond the requested number: the youngest first, which serve nothing and whose start-up is the smallest loss. They
+// hand everything over and are terminated.
 func (f *Fleet) Trim() {
 	f.trimReliable()
 	need := f.work.Need()
@@ -45,7 +45,7 @@ func (f *Fleet) Drain() {
 	}
 }
 
-// PaidUntil returns the end of the hour that is paid already; without whole-hour billing that is now.
+// PaidUntil returns the end of the hour that is already paid; without whole-hour billing that is now.
 func (f *Fleet) PaidUntil(m *Machine) time.Time {
 	if !f.cfg.WholeHours {
 		return f.Now

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Ask grants a job of a user slots, as provisioner.Cloud's Launch: the same request again gives the same slots.
+// Ask grants slots to a user's job, as provisioner.Cloud's Launch does: repeating a request returns the same slots.
 func (b *Book) Ask(now time.Time, user int, job string, r provisioner.Request) ([]provisioner.Instance, error) {
 	if q := b.requests[key(job, r.Token)]; q != nil {
 		if !same(q.of, r) {
@@ -57,17 +57,17 @@ func (b *Book) Ask(now time.Time, user int, job string, r provisioner.Request) (
 	return b.instances(b.requests[key(job, r.Token)].slots), nil
 }
 
-// same compares requests as they are on disk, where times have no more than an instant.
+// same compares requests as stored, where times are only instants.
 func same(a, b provisioner.Request) bool {
 	left, err1 := json.Marshal(a)
 	right, err2 := json.Marshal(b)
 	return err1 == nil && err2 == nil && bytes.Equal(left, right)
 }
 
-// Place puts slots that wait on hosts with room, and returns how many new hosts a tier needs for the others.
+// Place puts waiting slots on hosts with room, and returns how many new hosts a tier needs for the others.
 func (b *Book) Place(now time.Time, tier step.Tier) (fresh int) {
 	p := b.pack(now, tier)
-	for _, s := range b.live { // in order: lines do not hang on map order
+	for _, s := range b.live { // in order: lines must not depend on map order
 		if host, found := p.on[s]; found {
 			b.write(Line{T: now, Kind: Placed, Slot: s.ID, Host: host})
 		}
@@ -75,7 +75,7 @@ func (b *Book) Place(now time.Time, tier step.Tier) (fresh int) {
 	return p.fresh
 }
 
-// pack packs a tier's slots that wait, and others after them.
+// pack packs a tier's waiting slots and then the others.
 func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
 	var waiting []*Slot
 	for _, s := range b.live {
@@ -99,9 +99,9 @@ func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
 	return b.packed(append(waiting, more...), there, suits, offer.Least, max(offer.Most-len(there), 0))
 }
 
-// bearable reports whether no job on a reliable host would lose more than the limit by one more slot there, over which the job's partitions
-// would be spread, too. A job that is not measured yet is measured where serving takes less than half of a host, if need be on a host of its own (section
-// 3.3.1, temporary aggregators): there no sharing costs it anything.
+// bearable reports whether no job on a reliable host would lose more than the limit after one more slot there, over which the job's
+// partitions would be spread, too. A job that is not measured yet is measured where serving takes less than half of a host, if necessary on
+// a host of its own (section 3.3.1, temporary aggregators): there sharing costs it nothing.
 func (b *Book) bearable(cores map[step.ID]float64, s *Slot, host step.ID) bool {
 	others := slices.ContainsFunc(b.On(host), func(o *Slot) bool { return o.Job != s.Job && b.measured[o.Job].profile.Known() })
 	switch {
@@ -120,7 +120,7 @@ func (b *Book) tenancy() tenancy {
 	return tenants(b.live, b.measured, coresOf(b.staying(step.Reliable)), b.rules.Loss)
 }
 
-// spread returns the state if a job's partitions were spread evenly over its reliable slots among these.
+// spread returns the state after spreading a job's partitions evenly over its reliable slots among these.
 func (b *Book) spread(cores map[step.ID]float64, job string, slots []*Slot) tenancy {
 	spread := maps.Clone(b.measured)
 	spread[job] = measured{profile: b.measured[job].profile}

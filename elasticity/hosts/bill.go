@@ -8,15 +8,15 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Bill is what the hosts have cost, by payer.
+// Bill is the hosts' cost, by payer.
 type Bill struct {
 	Jobs  map[string]market.USD
-	Idle  market.USD // what no slot pays, and what rounding leaves
+	Idle  market.USD // not paid by any slot, including rounding
 	Total market.USD // of the hosts
 }
 
-// BillOf divides what hosts have cost in all until now. The parts add up to it, whatever happened. Charges gives a host's charges so far: slots
-// that are not settled pay their shares of these. Nil = they pay nothing yet.
+// BillOf divides the hosts' total cost so far. The parts always add up to the total. Charges returns a host's charges so far: unsettled
+// slots pay their shares of these. Nil = they pay nothing yet.
 func (b *Book) BillOf(total market.USD, now time.Time, charges func(host step.ID) (Size, []market.Charge)) Bill {
 	bill := Bill{Jobs: map[string]market.USD{}, Idle: total, Total: total}
 	for _, s := range b.slots {
@@ -35,8 +35,8 @@ func (b *Book) BillOf(total market.USD, now time.Time, charges func(host step.ID
 	return bill
 }
 
-// Settle writes down what slots that have ended cost, as soon as nothing changes it any more. Charges gives a host's charges for its
-// time until then, and false while they are not known for good.
+// Settle records the cost of ended slots once it is final. Charges returns a host's charges until a time, and false while they are not
+// final.
 func (b *Book) Settle(now time.Time, charges func(host step.ID, until time.Time) (Size, []market.Charge, bool)) {
 	for _, s := range slices.Clone(b.owing) {
 		if host, lines, known := charges(s.Host, s.Ended); known {
@@ -45,7 +45,8 @@ func (b *Book) Settle(now time.Time, charges func(host step.ID, until time.Time)
 	}
 }
 
-// share returns what a slot pays of its host's charges until then, as other slots come and go. What is settled stays right: nothing changes in the past.
+// share returns a slot's share of its host's charges until a time, as other slots come and go. Settled shares stay correct: the past does
+// not change.
 func (b *Book) share(s *Slot, host Size, until time.Time, charges []market.Charge) (sum market.USD) {
 	times := []time.Time{s.Placed, until}
 	for _, o := range b.on[s.Host] {

@@ -13,30 +13,30 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Offer is what hosts there are for a tier.
+// Offer describes the hosts available to a tier.
 type Offer struct {
-	Least Size // of the types that may be bought, in each dimension: every slot fits on every host
-	Most  int  // hosts at a time
+	Least Size // least size of the types that may be bought, in each dimension: every slot fits on every host
+	Most  int  // maximum number of hosts
 }
 
-// Rules of a Book.
+// Rules configures a Book.
 type Rules struct {
-	Provider string          // whose pools jobs name
+	Provider string          // the provider whose pools jobs name
 	Types    map[string]Size // the types of slots
 	Offers   map[step.Tier]Offer
-	// Loss is the share of its speed that a job may lose on reliable hosts that it shares (AutoPS's LossLimit). A slot waits so long for a
-	// host on which no job loses more, and then takes any with room.
+	// Loss is the share of its speed that a job may lose on reliable hosts that it shares (AutoPS's LossLimit). A slot waits this long for
+	// a host on which no job loses more, and then takes any with room.
 	Loss   float64
 	Insist time.Duration
 }
 
-// request is one that was granted.
+// request is a granted request.
 type request struct {
 	of    provisioner.Request
 	slots []*Slot
 }
 
-// Book is all slots. What it decides it adds to its lines before anybody learns of it; Lines gives them to be put on disk.
+// Book holds all slots. It adds each decision to its lines before anyone learns of it; Lines returns them to be stored.
 //
 // Invariants:
 //   - Slots, requests and profiles follow from the lines in their order: what is decided goes through write, which applies a line as a
@@ -51,35 +51,35 @@ type request struct {
 //  4. It ends: the process has ended (Gone), or the host (EndHost, Strand), or no host came in time (Expire).
 //  5. Settle writes what it costs, once no later event can change that.
 //
-// A process that dies between two steps leaves nothing undone, because what follows a line is derived from the state: a job repeats a
-// request without an answer, an agent is sent all slots of its host at every call, and slots that wait are the demand. The line of a
-// slot may be on disk and that of its host's launch not: the host is adopted from the provider's list, or Strand ends the slot.
+// A process that dies between two steps leaves nothing undone, because each next step is derived from the state: a job repeats an
+// unanswered request, an agent receives all slots of its host on every call, and waiting slots are the demand. A slot's line may be stored
+// while its host's launch is not: the host is adopted from the provider's list, or Strand ends the slot.
 type Book struct {
 	rules    Rules
-	slots    []*Slot // in the order of their requests
-	live     []*Slot // of slots, those that are not over
-	owing    []*Slot // of slots, those that have ended and are not charged
+	slots    []*Slot // in order of their requests
+	live     []*Slot // slots that have not ended
+	owing    []*Slot // slots that have ended but are not charged
 	byID     map[provisioner.InstanceID]*Slot
 	requests map[string]*request // by job and token
 	hosts    map[step.ID]*Host
-	on       map[step.ID][]*Slot // by host, those over too
+	on       map[step.ID][]*Slot // by host, including ended ones
 	measured map[string]measured // by job
 	watch    *watch              // of the last change; nil = none is watched
 	lines    []Line
 	applied  int  // lines
-	rest     rest // the state in which nothing was to be changed
+	rest     rest // the state in which no change was needed
 }
 
-// rest is a state, as far as it decides whether to change something.
+// rest is the part of a state that decides whether to make a change.
 type rest struct{ applied, aged, staying, most int }
 
-// NewBook returns one without slots.
+// NewBook returns an empty book.
 func NewBook(rules Rules) *Book {
 	return &Book{rules: rules, byID: map[provisioner.InstanceID]*Slot{}, requests: map[string]*request{}, hosts: map[step.ID]*Host{},
 		on: map[step.ID][]*Slot{}, measured: map[string]measured{}}
 }
 
-// Apply takes a line in that is on disk.
+// Apply applies a stored line.
 func (b *Book) Apply(l Line) error {
 	b.applied++
 	s := b.byID[l.Slot]
@@ -105,7 +105,7 @@ func (b *Book) Apply(l Line) error {
 		b.live = slices.DeleteFunc(b.live, func(o *Slot) bool { return o == s })
 		b.recount(s)
 		b.askNothing(s)
-		if s.Charged = s.Host == ""; !s.Charged { // else it never had one, and costs nothing
+		if s.Charged = s.Host == ""; !s.Charged { // otherwise it never had one, and costs nothing
 			b.owing = append(b.owing, s)
 		}
 	case Charged:
@@ -140,7 +140,7 @@ func (b *Book) applyAsked(l Line) error {
 	return nil
 }
 
-// applyMeasured takes in what serving a job takes, and what follows from it. What is watched is on disk as well: a successor counts a
+// applyMeasured applies a measurement of serving a job, and its consequences. Watched changes are stored as well: a successor counts a
 // hundred clocks anew.
 func (b *Book) applyMeasured(l Line) error {
 	m := b.measured[l.Job]
@@ -170,7 +170,7 @@ func (b *Book) applyMeasured(l Line) error {
 	return nil
 }
 
-// askNothing forgets the preferred owners of a job's partitions: it has other reliable slots now.
+// askNothing forgets the preferred owners of a job's partitions: its reliable slots have changed.
 func (b *Book) askNothing(s *Slot) {
 	m, known := b.measured[s.Job]
 	if !known || s.Tier != step.Reliable {
@@ -183,7 +183,7 @@ func (b *Book) askNothing(s *Slot) {
 	b.measured[s.Job] = m
 }
 
-// reliableOf returns a job's reliable slots that are on hosts, in the order of their requests.
+// reliableOf returns a job's reliable slots that are on hosts, in order of their requests.
 func (b *Book) reliableOf(job string) (ids []step.ID) {
 	for _, s := range b.live {
 		if s.Job == job && s.Tier == step.Reliable && s.Host != "" && !s.Leaving() {
@@ -193,12 +193,12 @@ func (b *Book) reliableOf(job string) (ids []step.ID) {
 	return ids
 }
 
-// slot returns one that was granted.
+// slot returns a granted slot.
 func (b *Book) slot(id step.ID) *Slot { return b.byID[provisioner.InstanceID(id)] }
 
 func key(job, token string) string { return job + " " + token }
 
-// recount counts what the hosts of a slot and of its job's others have given away: what one serves depends on how many there are.
+// recount recomputes what the hosts of a slot and of its job's other slots have granted: what one serves depends on their number.
 func (b *Book) recount(s *Slot) {
 	if h := b.hosts[s.Host]; h != nil {
 		h.Used = b.Used(s.Host)
@@ -210,8 +210,8 @@ func (b *Book) recount(s *Slot) {
 	}
 }
 
-// Used returns what a host has given away: what its slots were granted. Slots of a measured job that only serve keep their memory and GPUs, and of the
-// vCPUs what serving takes: a job has what it requested until it has been measured (section 3.3.1).
+// Used returns the resources that a host has granted to its slots. Slots of a measured job that only serve keep their memory and GPUs, and
+// of the vCPUs what serving takes: a job has everything requested until it has been measured (section 3.3.1).
 func (b *Book) Used(host step.ID) Size {
 	var sum taken
 	for _, s := range b.On(host) {
@@ -220,7 +220,7 @@ func (b *Book) Used(host step.ID) Size {
 	return Size{VCPU: int(math.Ceil(sum.cores - 1e-9)), MemoryMiB: sum.memory, GPUs: sum.gpus}
 }
 
-// taken returns what a slot takes.
+// taken returns the resources that a slot takes.
 func (b *Book) taken(s *Slot) taken {
 	t := taken{float64(s.Size.VCPU), b.load(s), s.Size.MemoryMiB, s.Size.GPUs}
 	if b.serves(s) {
@@ -229,13 +229,13 @@ func (b *Book) taken(s *Slot) taken {
 	return t
 }
 
-// serves reports whether a slot is one of a measured job that only serve.
+// serves reports whether a slot belongs to a measured job whose slots only serve.
 func (b *Book) serves(s *Slot) bool {
 	m := b.measured[s.Job]
 	return s.Tier == step.Reliable && m.serves && m.profile.Known()
 }
 
-// load returns the cores that serving takes in a slot. One that has just come will have an even share.
+// load returns the cores that serving takes in a slot. A new one will have an even share.
 func (b *Book) load(s *Slot) (cores float64) {
 	m, slots := b.measured[s.Job], b.reliableOf(s.Job)
 	if s.Tier != step.Reliable || !m.profile.Known() {
@@ -254,7 +254,7 @@ func (b *Book) load(s *Slot) (cores float64) {
 	return cores
 }
 
-// needs returns what a host must have free for a slot that waits. Whether it has the vCPUs to serve a measured job is for suits to decide.
+// needs returns what a host must have free for a waiting slot. suits decides whether it has the vCPUs to serve a measured job.
 func (b *Book) needs(s *Slot) Size {
 	size := s.Size
 	if b.serves(s) {
@@ -263,38 +263,38 @@ func (b *Book) needs(s *Slot) Size {
 	return size
 }
 
-// write adds a line that was decided here, and applies it.
+// write adds a line decided here, and applies it.
 func (b *Book) write(l Line) {
 	l.T = l.T.UTC().Truncate(time.Second)
 	if err := b.Apply(l); err != nil {
-		panic(fmt.Sprintf("hosts: the book contradicts itself: %v", err)) // each caller has looked
+		panic(fmt.Sprintf("hosts: the book contradicts itself: %v", err)) // each caller has checked
 	}
 	b.lines = append(b.lines, l)
 }
 
-// Limit sets how many hosts of a tier there may be at a time.
+// Limit sets the maximum number of hosts of a tier.
 func (b *Book) Limit(tier step.Tier, most int) {
 	offer := b.rules.Offers[tier]
 	offer.Most = most
 	b.rules.Offers[tier] = offer
 }
 
-// Lines returns what was decided since the last call. They must be on disk before anything is answered or done.
+// Lines returns the decisions since the last call. They must be stored before anything is answered or done.
 func (b *Book) Lines() []Line {
 	lines := b.lines
 	b.lines = nil
 	return lines
 }
 
-// Traits returns those of slots as a provisioner.Cloud: hosts are bid for, slots are not.
+// Traits returns the traits of slots as a provisioner.Cloud: hosts are bid for, slots are not.
 func (b *Book) Traits() provisioner.Traits { return provisioner.Traits{Provider: b.rules.Provider} }
 
-// Admits reports whether a user of the host's system may ask about a job: it is not another's.
+// Admits reports whether a user of the host's system may access a job: it is not another's.
 func (b *Book) Admits(user int, job string) bool {
 	return !slices.ContainsFunc(b.slots, func(s *Slot) bool { return s.Job == job && s.User != user })
 }
 
-// Return takes slots back, as Terminate: one without a process ends at once, the others with their process.
+// Return gives slots back, like Terminate: one without a process ends at once, the others with their process.
 func (b *Book) Return(now time.Time, job string, ids ...provisioner.InstanceID) {
 	for _, id := range ids {
 		s := b.byID[id]
@@ -309,7 +309,7 @@ func (b *Book) Return(now time.Time, job string, ids ...provisioner.InstanceID) 
 	}
 }
 
-// end ends a slot. Times do not go back: a host's own clock may be behind.
+// end ends a slot. Time does not run backwards: a host's own clock may be behind.
 func (b *Book) end(at time.Time, s *Slot, of Line) {
 	if at.Before(s.Asked) {
 		at = s.Asked
@@ -321,7 +321,7 @@ func (b *Book) end(at time.Time, s *Slot, of Line) {
 	b.write(of)
 }
 
-// Gone: a slot's process is no more, as its host's agent reports.
+// Gone records the end of a slot's process, as reported by its host's agent.
 func (b *Book) Gone(now time.Time, host step.ID, id provisioner.InstanceID, why string) {
 	s := b.byID[id]
 	if s == nil || s.Host != host || s.over() {
@@ -333,15 +333,15 @@ func (b *Book) Gone(now time.Time, host step.ID, id provisioner.InstanceID, why 
 	b.end(now, s, Line{By: market.ByUser, Why: why})
 }
 
-// AddHost has slots placed on a host from now on. Slots that the book has on it already count.
+// AddHost makes a host available for slots. Slots that the book already has on it count.
 func (b *Book) AddHost(id step.ID, tier step.Tier, size Size) *Host {
 	h := &Host{ID: id, Tier: tier, Size: size, Stays: true, Used: b.Used(id)}
 	b.hosts[id] = h
 	return h
 }
 
-// EndHost ends all slots of a host that is gone. One that its job had given back before ends by that; one that its job gave up because its
-// host was gone does not. Unless the provider saw the host's end (seen), the slots' processes may still run.
+// EndHost ends all slots of a host that has gone. A slot that its job had given back earlier ends by that; one that its job gave up because
+// its host was gone does not. Unless the provider saw the host's end (seen), the slots' processes may still run.
 func (b *Book) EndHost(at time.Time, id step.ID, why string, seen bool) {
 	for _, s := range b.On(id) {
 		by := market.ByProvider
@@ -362,7 +362,7 @@ func (b *Book) Strand(now time.Time) {
 	}
 }
 
-// Expire ends slots that have waited for a host for too long.
+// Expire ends slots that have waited too long for a host.
 func (b *Book) Expire(now time.Time, patience time.Duration) {
 	for _, s := range slices.Clone(b.live) {
 		if s.waiting() && now.Sub(s.Asked) >= patience {
@@ -371,7 +371,7 @@ func (b *Book) Expire(now time.Time, patience time.Duration) {
 	}
 }
 
-// staying returns the hosts of a tier that take slots, sorted.
+// staying returns the hosts of a tier that accept slots, sorted.
 func (b *Book) staying(tier step.Tier) (there []*Host) {
 	for _, id := range slices.Sorted(maps.Keys(b.hosts)) {
 		if h := b.hosts[id]; h.Tier == tier && h.Stays {
@@ -386,7 +386,7 @@ func (b *Book) neighbours(job string, host step.ID) bool {
 	return slices.ContainsFunc(b.On(host), func(s *Slot) bool { return s.Job == job })
 }
 
-// On returns the slots of a host that have not ended, in the order of their requests.
+// On returns the slots of a host that have not ended, in order of their requests.
 func (b *Book) On(host step.ID) (on []*Slot) {
 	for _, s := range b.on[host] {
 		if !s.over() {
@@ -396,16 +396,16 @@ func (b *Book) On(host step.ID) (on []*Slot) {
 	return on
 }
 
-// Host returns one that slots may be on; nil = it is gone or was never there.
+// Host returns a host that slots may be on; nil = it does not exist any more, or never did.
 func (b *Book) Host(id step.ID) *Host { return b.hosts[id] }
 
-// Slots returns all slots, in the order of their requests.
+// Slots returns all slots, in order of their requests.
 func (b *Book) Slots() []*Slot { return b.slots }
 
-// Live reports whether any slot is not over.
+// Live reports whether any slot has not ended.
 func (b *Book) Live() bool { return len(b.live) > 0 }
 
-// Of returns a job's slots as machines, sorted by id: those that it has, and those that have ended.
+// Of returns a job's slots as machines, sorted by id, including those that have ended.
 func (b *Book) Of(job string) []provisioner.Instance {
 	var own []*Slot
 	for _, s := range b.slots {
@@ -416,7 +416,7 @@ func (b *Book) Of(job string) []provisioner.Instance {
 	return b.instances(own)
 }
 
-// Deadlines returns the warnings in force for a job: when its slots go with their hosts.
+// Deadlines returns a job's current warnings: when its slots go with their hosts.
 func (b *Book) Deadlines(job string) map[provisioner.InstanceID]time.Time {
 	deadlines := map[provisioner.InstanceID]time.Time{}
 	for _, s := range b.live {

@@ -18,13 +18,13 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Config configures a Brain. Durations are market time.
+// Config configures a Brain. Durations are in market time.
 type Config struct {
 	tempo.Settings
 	Run      string
-	Reliable fleet.Reliable // what a reliable host is, and the most at a time
-	Most     bidding.Want   // the most transient hosts, or their vCPUs, at a time
-	Pools    []fleet.Pool   // in which transient hosts are bought
+	Reliable fleet.Reliable // the reliable hosts to buy, and the maximum number
+	Most     bidding.Want   // the maximum number of transient hosts, or of their vCPUs
+	Pools    []fleet.Pool   // where to buy transient hosts
 	Policy   bidding.Policy
 	Types    []market.InstanceType // of slots
 
@@ -32,16 +32,16 @@ type Config struct {
 	WholeHours  bool
 	AskAgain    time.Duration
 	Chooses     bool
-	MaxDuration time.Duration // 0 = never ends by itself
-	Budget      market.USD    // the run ends in order before it costs more; 0 = none
+	MaxDuration time.Duration // 0 = no limit
+	Budget      market.USD    // the run ends gracefully before it costs more; 0 = none
 
-	// Patience is how long a slot waits for a host, KeepEmpty how long a host without slots is kept where it is not paid by the hour.
+	// Patience is how long a slot waits for a host, KeepEmpty how long a host without slots is kept if it is not paid by the hour.
 	Patience, KeepEmpty time.Duration
 
 	// Loss is the share of its speed that a job may lose on reliable hosts that it shares.
 	Loss float64
 
-	// Past and Lines are what a process before has written; nil = there was none. Bills are its hosts' charges.
+	// Past and Lines were written by an earlier process; nil = there was none. Bills are its hosts' charges.
 	Past  *elasticity.Past
 	Lines []Line
 	Bills map[step.ID]PastHost
@@ -53,7 +53,7 @@ type PastHost struct {
 	Charges []market.Charge
 }
 
-// ReadHosts reads what hosts have cost from a journal.
+// ReadHosts reads the cost of hosts from a journal.
 func ReadHosts(entries []journal.Entry) (map[step.ID]PastHost, error) {
 	all := map[step.ID]PastHost{}
 	for i, e := range entries {
@@ -74,8 +74,8 @@ func ReadHosts(entries []journal.Entry) (map[step.ID]PastHost, error) {
 	return all, nil
 }
 
-// Brain buys hosts for the slots of its Book. It is stepped as any run's controller is; between steps the Book may be asked. It is not
-// safe for concurrent use.
+// Brain buys hosts for the slots of its Book. It is stepped like any run's controller; between steps the Book may be used. It is not safe
+// for concurrent use.
 //
 // To its fleet it is what training is to a job's (fleet.Work, in work.go): slots are the work. The order of the parts of advance:
 //  1. takeCalls and judge find out which hosts are alive. The slots of one that is not end at once (Lose).
@@ -84,8 +84,8 @@ func ReadHosts(entries []journal.Entry) (map[step.ID]PastHost, error) {
 //     (Trim), as it could end hosts with slots: giveBack ends empty ones when their paid time ends.
 //  4. Settle divides charges among slots, and Charge writes those of hosts that have ended.
 //
-// While a run is taken over, nothing is placed, bought or given back until the provider has listed the hosts: what no host is there for then,
-// Strand ends.
+// While a run is taken over, nothing is placed, bought or given back until the provider has listed the hosts: slots that then have no host
+// are ended by Strand.
 type Brain struct {
 	step   *step.Step
 	Book   *Book
@@ -94,25 +94,25 @@ type Brain struct {
 	demand *fleet.Demand
 
 	machines   map[step.ID]*machine
-	order      []*machine          // that are not archived, as they were bought
-	calls      []step.ID           // hosts whose agents were heard since the last step
+	order      []*machine          // machines that are not archived, in order of purchase
+	calls      []step.ID           // hosts whose agents called since the last step
 	warned     []elasticity.Warned // by hosts' agents since then
 	joins      int
 	takingOver bool
-	ended      provisioner.Instance // the end that the fleet is taking in
-	charged    market.USD           // of hosts, by processes before
+	ended      provisioner.Instance // the end that the fleet is handling
+	charged    market.USD           // of hosts, by earlier processes
 }
 
 // machine is a host as a machine of the fleet.
 type machine struct {
 	*step.Machine
-	host   *Host     // nil = it is gone
-	since  time.Time // by Step.Awake: when it was entered, and last learned of
+	host   *Host     // nil = it has ended
+	since  time.Time // by Step.Awake: when it was added, and last heard
 	called bool
 	empty  time.Time // since when it has had no slot; zero = it has one
 }
 
-// New returns a brain of a book that has the lines of Config.
+// New returns a brain of a book with the lines of Config.
 func New(cfg Config) (*Brain, error) {
 	least, err := leastOf(&cfg)
 	if err != nil {
@@ -169,7 +169,7 @@ func leastOf(cfg *Config) (least Size, err error) {
 	return least, nil
 }
 
-// Ask grants a job slots: see Book.Ask.
+// Ask grants slots to a job: see Book.Ask.
 func (b *Brain) Ask(now time.Time, user int, job string, r provisioner.Request) ([]provisioner.Instance, error) {
 	if b.step.Closing() && b.Book.requests[key(job, r.Token)] == nil {
 		return nil, fmt.Errorf("asking for slots: %w: the shared hosts are being released", provisioner.ErrNoCapacity)
@@ -177,11 +177,11 @@ func (b *Brain) Ask(now time.Time, user int, job string, r provisioner.Request) 
 	return b.Book.Ask(now, user, job, r)
 }
 
-// Called: the agent of a launch's host has been heard. What follows is done by the next step. It reports whether the host is one of these.
+// Called records that the agent of a launch's host has called. The next step acts on it. It reports whether the host is known.
 func (b *Brain) Called(id step.ID, launch string) bool {
 	m := b.machines[id]
 	if m == nil {
-		return b.fleet.Awaiting() // the answer to its launch may be on its way
+		return b.fleet.Awaiting() // the answer to its launch may be pending
 	}
 	if b.fleet.Roster.ByID[id].Token != launch {
 		return false
@@ -192,15 +192,14 @@ func (b *Brain) Called(id step.ID, launch string) bool {
 	return m.host != nil
 }
 
-// Warn: a host's agent was warned by the provider, which the next step takes in.
+// Warn records a provider's warning to a host's agent, for the next step.
 func (b *Brain) Warn(id step.ID, of tiers.Warned) {
 	if m := b.machines[id]; m == nil || !m.Warned || of.Rebalance {
 		b.warned = append(b.warned, elasticity.Warned{ID: id, Deadline: of.Deadline, Rebalance: of.Rebalance})
 	}
 }
 
-// Step takes in events and gives what to do about them, in order. The slice is good until the next Step. Book.Lines must be on disk
-// before.
+// Step processes events and returns the actions to take, in order. The slice is valid until the next Step. Book.Lines must be stored first.
 func (b *Brain) Step(now time.Time, events ...elasticity.Event) []elasticity.Action {
 	b.step.Begin(now)
 	if b.step.Finished {
@@ -211,7 +210,7 @@ func (b *Brain) Step(now time.Time, events ...elasticity.Event) []elasticity.Act
 		if past := b.cfg.Past; past != nil && !past.Started.IsZero() {
 			b.step.Started = past.Started
 		}
-		for _, m := range b.order { // of processes before
+		for _, m := range b.order { // of earlier processes
 			m.since = b.step.Awake.Now()
 		}
 		b.fleet.Begin()
@@ -254,8 +253,7 @@ func (b *Brain) take(e elasticity.Event) {
 	}
 }
 
-// letGo has a transient host go when its paid time ends, on the request of a scheduler to which it is not worth its
-// price.
+// letGo makes a transient host leave when its paid time ends, at the request of a scheduler that finds it too expensive.
 func (b *Brain) letGo(e elasticity.ScaleWanted) error {
 	m := b.machines[step.ID(e.Cancel)]
 	switch {
@@ -272,7 +270,7 @@ func (b *Brain) letGo(e elasticity.ScaleWanted) error {
 	return nil
 }
 
-// advance does whatever the state asks for now.
+// advance does whatever the state now requires.
 func (b *Brain) advance() {
 	if b.cfg.MaxDuration > 0 && b.step.Stop == "" && b.step.Now.Sub(b.step.Started) >= b.cfg.MaxDuration {
 		b.step.Stop = "max_duration " + b.cfg.MaxDuration.String() + " is over"
@@ -295,7 +293,7 @@ func (b *Brain) advance() {
 	b.end()
 }
 
-// takeCalls takes in which agents were heard.
+// takeCalls processes the agents' calls.
 func (b *Brain) takeCalls() {
 	for _, id := range b.calls {
 		m := b.machines[id]
@@ -315,7 +313,7 @@ func (b *Brain) takeCalls() {
 	b.calls = b.calls[:0]
 }
 
-// judge gives hosts up whose agents do not call, or have fallen silent.
+// judge gives up hosts whose agents do not call, or have gone silent.
 func (b *Brain) judge() {
 	for _, m := range b.order {
 		switch {
@@ -331,10 +329,10 @@ func (b *Brain) judge() {
 // silence returns how long an agent may be silent: it calls at least every CallEvery.
 func (b *Brain) silence() time.Duration { return b.cfg.DeadAfter + b.cfg.Market(CallEvery) }
 
-// CallEvery is how often a host's agent calls at least, by the wall clock.
+// CallEvery is the longest interval between calls of a host's agent, in wall-clock time.
 const CallEvery = 2 * time.Second
 
-// know carries what the fleet knows of hosts into the book.
+// know copies the fleet's knowledge of hosts into the book.
 func (b *Brain) know() {
 	closing := b.step.Stop != "" && !b.step.Ending
 	for _, m := range b.order {
@@ -345,7 +343,7 @@ func (b *Brain) know() {
 		switch {
 		case m.Warned:
 			m.host.Deadline = m.Deadline
-		case (m.Leaving || closing) && m.host.Deadline.IsZero(): // jobs are warned as by a provider
+		case (m.Leaving || closing) && m.host.Deadline.IsZero(): // jobs are warned as if by a provider
 			m.host.Deadline = b.step.Now.Add(max(b.cfg.DrainMargin, b.cfg.Notice))
 		}
 		switch {
@@ -357,7 +355,7 @@ func (b *Brain) know() {
 	}
 }
 
-// want has hosts bought for the slots that wait.
+// want requests hosts for the waiting slots.
 func (b *Brain) want() {
 	if b.step.Closing() {
 		return
@@ -403,7 +401,7 @@ func (b *Brain) givenBack(m *machine) time.Time {
 	return m.empty.Add(b.cfg.KeepEmpty)
 }
 
-// charges returns a host's for its time until then, if nothing changes them any more.
+// charges returns a host's charges until a time, if they are final.
 func (b *Brain) charges(id step.ID, until time.Time) (Size, []market.Charge, bool) {
 	if b.machines[id] == nil {
 		past, known := b.cfg.Bills[id]
@@ -420,7 +418,7 @@ func (b *Brain) charges(id step.ID, until time.Time) (Size, []market.Charge, boo
 	return b.sizeIn(m.Pool), lines, known
 }
 
-// sizeIn returns that of hosts of a pool.
+// sizeIn returns the size of a pool's hosts.
 func (b *Brain) sizeIn(pool market.Pool) Size {
 	for _, p := range b.cfg.Pools {
 		if p.Pool == pool {
@@ -430,12 +428,12 @@ func (b *Brain) sizeIn(pool market.Pool) Size {
 	return SizeOf(b.cfg.Reliable.Type)
 }
 
-// Bill returns what the hosts that have a bill have cost, by payer.
+// Bill returns the cost of the hosts that have a bill, by payer.
 func (b *Brain) Bill() Bill {
 	return b.Book.BillOf(b.charged+b.fleet.Accounts.Charged, b.step.Now, nil)
 }
 
-// end finishes once every host is gone and its bill is divided.
+// end finishes once every host has ended and its bill is divided.
 func (b *Brain) end() {
 	if b.step.Stop != "" && !b.step.Ending && !b.takingOver && (!b.Book.Live() || !slices.ContainsFunc(b.order, b.serves)) {
 		b.step.Outcome = journal.Interrupted
@@ -451,12 +449,12 @@ func (b *Brain) end() {
 	b.step.Do(elasticity.Finish{Outcome: b.step.Outcome})
 }
 
-// serves reports whether a host has slots that still have time.
+// serves reports whether a host has slots with time left.
 func (b *Brain) serves(m *machine) bool {
 	return m.host != nil && m.host.Used != (Size{}) && (m.host.Deadline.IsZero() || b.step.Now.Before(m.host.Deadline))
 }
 
-// NextWake returns when Step wants to be called again at the latest. It is always later than the last Step.
+// NextWake returns the latest time for the next Step. It is always after the last Step.
 func (b *Brain) NextWake() time.Time {
 	wake := b.step.Now.Add(b.cfg.PlanEvery)
 	by := func(t time.Time) {

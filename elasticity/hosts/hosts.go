@@ -1,6 +1,6 @@
-// Package hosts shares machines among jobs. A host is a machine for all jobs together, bought by the same fleet and policies as a
-// single job's machines: reliable hosts on demand, transient hosts on spot. A slot is a part of a host, in vCPUs, memory and GPUs, that
-// one job has for a while; to the job it is a machine of the type that it requested.
+// Package hosts shares machines among jobs. A host is a machine for all jobs together, bought by the same fleet and policies as a single
+// job's machines: reliable hosts on demand, transient hosts on spot. A slot is a part of a host, in vCPUs, memory and GPUs, that one job
+// has for a while; to the job it is a machine of the requested type.
 //
 //   - Book records which slots jobs have requested, where they are, and what they cost. It follows from Lines, which are on disk
 //     before anything is answered or done: a successor reads them and continues.
@@ -10,10 +10,11 @@
 //   - Serving estimates from jobs' measured profiles how busy reliable hosts are with serving, and what jobs lose by that;
 //     Book.Report has partitions move away from hosts that are too busy, and lends jobs slots where moves do not help.
 //
-// The package decides over plain values. It knows nothing about what jobs compute, how slots reach jobs (package desk) and what
-// runs on a host (package hostagent).
+// The package decides over plain values. It knows nothing about what jobs compute, how slots reach jobs (package desk) and what runs on a
+// host (package hostagent).
 //
-// Each file uses only those before it: hosts, share, lines, serving, watch, book, pack, ask, bill, scaling, repack, moves, brain, work, prices.
+// Each file uses only those before it: hosts, share, lines, serving, watch, book, pack, ask, bill, scaling, repack, moves, brain, work,
+// prices.
 package hosts
 
 import (
@@ -25,14 +26,14 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Size is what a slot or a host has.
+// Size is the resources of a slot or a host.
 type Size struct {
 	VCPU      int   `json:"vcpu"`
 	MemoryMiB int64 `json:"memory_mib"`
 	GPUs      int   `json:"gpus,omitempty"` // whole devices
 }
 
-// SizeOf returns a machine type's.
+// Plus returns the sum.
 func SizeOf(t market.InstanceType) Size {
 	return Size{VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, GPUs: t.GPU.Count}
 }
@@ -44,12 +45,12 @@ func (s Size) String() string {
 	return fmt.Sprintf("%d vCPUs and %d MiB", s.VCPU, s.MemoryMiB)
 }
 
-// Plus is both together.
+// Minus returns the difference.
 func (s Size) Plus(o Size) Size {
 	return Size{s.VCPU + o.VCPU, s.MemoryMiB + o.MemoryMiB, s.GPUs + o.GPUs}
 }
 
-// Minus returns what is left of one without the other.
+// partOf returns the sum over resources of its share of a host.
 func (s Size) Minus(o Size) Size {
 	return Size{s.VCPU - o.VCPU, s.MemoryMiB - o.MemoryMiB, s.GPUs - o.GPUs}
 }
@@ -58,7 +59,7 @@ func (s Size) fits(o Size) bool {
 	return s.VCPU <= o.VCPU && s.MemoryMiB <= o.MemoryMiB && s.GPUs <= o.GPUs
 }
 
-// partOf returns the sum of the parts of each resource of a host that this is.
+// Slot is a part of a host that a job has, or waits for.
 func (s Size) partOf(host Size) float64 {
 	part := float64(s.VCPU)/float64(host.VCPU) + float64(s.MemoryMiB)/float64(host.MemoryMiB)
 	if host.GPUs > 0 {
@@ -71,7 +72,7 @@ func (s Size) partOf(host Size) float64 {
 type Slot struct {
 	ID       provisioner.InstanceID
 	Job      string
-	User     int    // whose process it is; 0 = the hosts' own
+	User     int    // owner of the process; 0 = the hosts' own user
 	Token    string // of the job's Request
 	Pool     market.Pool
 	Tier     step.Tier
@@ -80,11 +81,11 @@ type Slot struct {
 	UserData string // for the slot's process
 
 	Asked    time.Time
-	Host     step.ID   // empty = it waits for one
-	Placed   time.Time // the job pays from then on
-	Returned time.Time // the job gave it back then, and its process is being ended; zero = it has not
+	Host     step.ID   // empty = waiting for a host
+	Placed   time.Time // when the job starts to pay
+	Returned time.Time // when the job gave it back and its process was told to end; zero = not yet
 
-	Ended   time.Time // zero = it has not
+	Ended   time.Time // zero = not yet
 	EndedBy market.EndedBy
 	Why     string
 	// Presumed: nobody saw the end of its process.
@@ -105,15 +106,15 @@ type Host struct {
 	ID       step.ID
 	Tier     step.Tier
 	Size     Size
-	Called   bool      // its agent has
-	Stays    bool      // it takes new slots
-	Deadline time.Time // it goes then; zero = nothing is known that ends it
+	Called   bool      // its agent has called
+	Stays    bool      // it accepts new slots
+	Deadline time.Time // when it goes; zero = no known end
 	Used     Size
 }
 
 func (h *Host) free() Size { return h.Size.Minus(h.Used) }
 
-// tierOf returns the tier of hosts that serves a request: what stays is on demand.
+// tierOf returns the tier of hosts that serves a request: reliable slots are on demand.
 func tierOf(class market.Class) step.Tier {
 	if class == market.OnDemand {
 		return step.Reliable

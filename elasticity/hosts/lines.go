@@ -13,18 +13,18 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// What a Line is about.
+// The kinds of Lines.
 const (
-	Asked   = "asked"   // a job's request was granted these slots
-	Placed  = "placed"  // a slot is on a host from now on
+	Asked   = "asked"   // these slots were granted to a job's request
+	Placed  = "placed"  // a slot is now on a host
 	Leaving = "leaving" // the job has given a slot back
 	Ended   = "ended"   // a slot has ended
-	Charged = "charged" // and its cost
+	Charged = "charged" // and has been charged
 	// Profiled: the load of serving the job's model, and the slots that serve it.
 	Profiled = "profiled"
 	// Preferred: the slots that should serve it, how many more the job should have, and the hosts for those.
 	Preferred = "preferred"
-	// Judged: the last change stays, and is not watched any more.
+	// Judged: the last change stays, and is no longer watched.
 	Judged = "judged"
 )
 
@@ -33,7 +33,7 @@ type Line struct {
 	T       time.Time                `json:"t"`
 	Kind    string                   `json:"kind"`
 	Job     string                   `json:"job,omitempty"`
-	User    int                      `json:"user,omitempty"` // of the host's system, the requester; 0 = the hosts' own
+	User    int                      `json:"user,omitempty"` // the requester on the host's system; 0 = the hosts' own user
 	Request *provisioner.Request     `json:"request,omitempty"`
 	Slots   []provisioner.InstanceID `json:"slots,omitempty"`
 	Size    Size                     `json:"size,omitzero"` // of each
@@ -51,17 +51,17 @@ type Line struct {
 	Owners  []step.ID      `json:"owners,omitempty"` // slots; Index: ps.Partition
 	// OnlyServes: the job's reliable slots do nothing else.
 	OnlyServes bool `json:"only_serves,omitempty"`
-	More       int  `json:"more,omitempty"` // reliable slots beyond those that the job asks for itself
+	More       int  `json:"more,omitempty"` // reliable slots beyond those that the job requests itself
 
 	Leave step.ID `json:"leave,omitempty"` // the slot that goes when there is one too many; empty = the youngest
 
-	// Watched: the change is watched, and jobs' clocks took so long before.
+	// Watched: the change is watched; the length of jobs' clocks before it.
 	Watched map[string]time.Duration `json:"watched_ns,omitempty"`
-	// Refused: while the job has all of these reliable slots, nothing is changed for it again.
+	// Refused: no further change for the job while it has all of these reliable slots.
 	Refused []step.ID `json:"refused,omitempty"`
 }
 
-// ReadLines reads a book. A last line that was cut off was never acted upon, and is left out; whole says how many bytes the others have.
+// ReadLines reads a book. An incomplete last line was never acted upon, and is skipped; whole is the length of the others.
 func ReadLines(text []byte) (lines []Line, whole int, err error) {
 	for n := 1; ; n++ {
 		end := bytes.IndexByte(text[whole:], '\n')

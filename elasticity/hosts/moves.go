@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// mostPartitions bounds what a job may report.
+// mostPartitions bounds the partitions that a job may report.
 const mostPartitions = 1 << 16
 
 // ProfileOf returns the last profile of a job.
@@ -31,8 +31,9 @@ func (b *Book) Serving(cores map[step.ID]float64) Serving {
 	return out
 }
 
-// Report takes in what serving a job takes, and returns which of its slots should serve, and how many more it should have. Now and then that
-// has jobs' partitions move away from a host on which serving takes too much, or gives a job another slot, or takes one back. One such change is made at a time, and watched.
+// Report processes the load of serving a job, and returns which of its slots should serve, and how many more it should have. Occasionally
+// this moves jobs' partitions away from an overloaded host, gives a job another slot, or takes one back. Only one such change is made at a
+// time, and it is watched.
 func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preference, error) {
 	bad := r.Clock <= 0 || len(r.Serving) == 0 || len(r.Serving) > mostPartitions || r.Clocks < 0 || r.Lately < 0 ||
 		len(r.Owners) > 0 && len(r.Owners) != len(r.Serving)
@@ -57,8 +58,8 @@ func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preferen
 	return wish, nil
 }
 
-// owners returns the slots that should serve a job's partitions where nothing else was decided: a job spreads them by number, which does where they take about
-// as much each; nil = as it likes.
+// owners returns the slots that should serve a job's partitions if nothing else was decided: a job spreads them by number, which works if
+// their loads are similar; nil = any.
 func (b *Book) owners(job string) []step.ID {
 	m, slots := b.measured[job], b.reliableOf(job)
 	if b.watch == nil || b.watch.job != job {
@@ -87,7 +88,7 @@ func (b *Book) owners(job string) []step.ID {
 	return even
 }
 
-// reported takes a job's report in.
+// reported processes a job's report.
 func (b balancer) reported(now time.Time, job string, r tiers.Served) {
 	if b.watch != nil {
 		b.judge(now, job, r)
@@ -99,7 +100,7 @@ func (b balancer) reported(now time.Time, job string, r tiers.Served) {
 	}
 }
 
-// state returns that of now.
+// state returns the current state.
 func (b balancer) state(now time.Time) rest {
 	r := rest{applied: b.applied, staying: len(b.staying(step.Reliable)), most: b.rules.Offers[step.Reliable].Most}
 	for _, s := range b.live {
@@ -110,8 +111,8 @@ func (b balancer) state(now time.Time) rest {
 	return r
 }
 
-// relieve makes a change for the host on which jobs lose most, if any lose more than the limit: partitions of a job move to hosts on which it
-// has slots, too, and if none can, a job gets another slot. Of several changes it is the one that leaves the least loss there.
+// relieve makes a change for the host on which jobs lose most, if any lose more than the limit: partitions of a job move to other hosts on
+// which it has slots, and if none can, a job gets another slot. It chooses the change that leaves the least loss there.
 func (b balancer) relieve(now time.Time) (begun bool) {
 	t := b.tenancy()
 	var worst step.ID
@@ -145,8 +146,8 @@ func (b balancer) relieve(now time.Time) (begun bool) {
 	return true
 }
 
-// restore has partitions that were moved spread evenly over their job's slots again, if then no job would lose half of what it may: the
-// neighbour that they made room for has left, or serves less.
+// restore spreads moved partitions evenly over their job's slots again, if then no job would lose half of what it may: the neighbour that
+// they made room for has left, or serves less.
 func (b balancer) restore(now time.Time) (begun bool) {
 	there := coresOf(b.staying(step.Reliable))
 	for _, job := range b.tenancy().jobs {
@@ -169,7 +170,7 @@ func (b balancer) restore(now time.Time) (begun bool) {
 	return false
 }
 
-// tryMoves returns what moves of a job would do; nil = it would lose as much as before.
+// tryMoves returns the result of moving a job's partitions; nil = no improvement.
 func (b balancer) tryMoves(from step.ID, job string) *change {
 	t := b.tenancy()
 	before := t.loss(job)
@@ -184,7 +185,7 @@ func (b balancer) tryMoves(from step.ID, job string) *change {
 	return c
 }
 
-// judge takes in a report while a change is watched.
+// judge processes a report while a change is watched.
 func (b balancer) judge(now time.Time, job string, r tiers.Served) {
 	w := b.watch
 	if w.since.IsZero() {
@@ -228,7 +229,7 @@ func (b balancer) judge(now time.Time, job string, r tiers.Served) {
 	}
 }
 
-// keep ends a watch well. A slot that was to go once another serves in its place goes.
+// keep ends a watch successfully. A slot that was to be replaced goes.
 func (b balancer) keep(now time.Time, why string) {
 	line := Line{T: now, Kind: Judged, Job: b.watch.job, Why: why}
 	if m := b.measured[b.watch.job]; m.wish.Leave != "" && m.wish.More > b.watch.was.More {
@@ -237,7 +238,7 @@ func (b balancer) keep(now time.Time, why string) {
 	b.write(line)
 }
 
-// changed reports whether the job's owners are those of the change that is watched: the preferred ones, or all slots among them that are new.
+// changed reports whether the job's owners are those of the watched change: the preferred ones, or all new slots among them.
 func (b balancer) changed(owners []step.ID) bool {
 	if wish := b.measured[b.watch.job].wish.Owners; wish != nil {
 		return slices.Equal(owners, wish)
@@ -252,7 +253,7 @@ func (b balancer) changed(owners []step.ID) bool {
 	return fresh > 0 && fresh >= b.measured[b.watch.job].wish.More-b.watch.was.More && (wish == nil || slices.Equal(owners, wish))
 }
 
-// attend begins to count clocks: of the changed job, and of its neighbours on hosts that serve more of it than before.
+// attend begins to count clocks: of the changed job, and of its neighbours on hosts that now serve more of it.
 func (b balancer) attend() {
 	w := b.watch
 	owners := b.measured[w.job].owners
@@ -279,7 +280,7 @@ func (b balancer) hostOf(slot step.ID) step.ID {
 	return ""
 }
 
-// takeBack has everything as before the change that is watched, which is not made again while the job has the slots that it had.
+// takeBack reverts the watched change, which is not repeated while the job has the slots that it had.
 func (b balancer) takeBack(now time.Time, why string) {
 	w := b.watch
 	line := Line{T: now, Kind: Preferred, Job: w.job, More: w.was.More, Refused: w.had, Why: why}

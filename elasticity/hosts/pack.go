@@ -7,21 +7,21 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 )
 
-// packing is where slots that wait go.
+// packing is the placement of waiting slots.
 type packing struct {
-	on    map[*Slot]step.ID // on hosts that are there
+	on    map[*Slot]step.ID // on existing hosts
 	fresh int               // new hosts for others
 	later []*Slot           // no host may be bought for these
 }
 
-// pack places slots, in their order: each on the host on which the least is left over. A second reliable slot of a job goes to another
-// host than the first where there is one with room, as both would be lost together. What finds no room gets new hosts, of one size and
-// at most most. A host that does not suit a slot has room for it only if no new one may be had.
+// pack places slots, in order: each on the host with the least left over. A second reliable slot of a job goes to a different host if there
+// is one with room, as both would be lost together. Slots without room get new hosts, of one size and at most most. A host that does not
+// suit a slot is used only if no new one may be bought.
 func (b *Book) packed(slots []*Slot, hosts []*Host, suits func(*Slot, step.ID) bool, fresh Size, most int) packing {
 	p := packing{on: map[*Slot]step.ID{}}
 	used := map[step.ID]Size{}
 	mine := map[step.ID]map[string]bool{} // jobs with a slot placed here
-	var made []Size                       // used of new hosts
+	var made []Size                       // used part of new hosts
 	for _, s := range slots {
 		needs := b.needs(s)
 		var best *Host

@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// SlotPrices returns the prices of slots of a type on spot, from since until until, beginning with the one in force at since: their share of
-// the cheapest host. Those of slots on demand are their share of a reliable host, which is always the same.
+// SlotPrices returns the spot prices of slots of a type, from since until until, beginning with the price in force at since: their share of
+// the cheapest host. On-demand slots cost their share of a reliable host, which is constant.
 func (b *Brain) SlotPrices(kind string, class market.Class, since, until time.Time) (points []market.PricePoint) {
 	size, known := b.Book.rules.Types[kind]
 	if !known {
@@ -52,7 +52,7 @@ func (b *Brain) SlotPrices(kind string, class market.Class, since, until time.Ti
 	return points
 }
 
-// perHour returns what a slot pays of an hour of a host.
+// perHour returns what a slot pays per hour of a host.
 func perHour(slot Size, host market.InstanceType, price market.USD) market.USD {
 	from := time.Time{}
 	to := from.Add(time.Hour)

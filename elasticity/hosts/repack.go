@@ -10,23 +10,26 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 )
 
-// Few slots are packed as well as can be. Of more, at most `displaced` move to make room for others. A search gives up after trying mostTries places.
+// Few slots are packed as well as possible. With more, at most `displaced` slots move to make room for others. A search gives up after
+// trying mostTries places.
 const (
 	few       = 12
 	displaced = 2
 	mostTries = 20_000
 )
 
-// notable is how many cores are worth a change: for fewer, no partitions are moved to even a job's slots out, and no slot is divided.
+// notable is the number of cores that is worth a change: for fewer, partitions are not moved to balance a job's slots, and no slot is
+// divided.
 const notable = 0.1
 
-// vacate begins to empty a host if the others can serve what it does (Parameter Service, section 3.3.2), the least loaded first. If each slot there
-// has to stay where only room that others leave would do, slots of other hosts move, too: the paper has nothing like it, and small clusters need it. A
-// job is lent a slot on the other host, and when that has been watched gives up the one here; then the next. Where no whole slot fits, one is replaced by
-// two smaller ones, as the paper packs a job's tensors one by one. It is also how jobs leave hosts on which they were measured apart.
+// vacate begins to empty a host if the others can serve its load (Parameter Service, section 3.3.2), the least loaded first. If its slots
+// fit only into room that others leave, slots of other hosts move, too: the paper has nothing like it, but small clusters need it. A job
+// temporarily gets a slot on the other host, and gives up the one here once that has been watched; then the next. If no whole slot fits,
+// one is replaced by two smaller ones, as the paper packs a job's tensors one by one. This is also how jobs leave the hosts on which they
+// were measured separately.
 func (b balancer) vacate(now time.Time) {
 	if slices.ContainsFunc(b.live, func(s *Slot) bool { return s.Leaving() || b.measured[s.Job].wish.Leave == step.ID(s.ID) || s.waiting() }) {
-		return // the state after the last change is not here yet
+		return // the state after the last change has not arrived
 	}
 	r := b.repacking(now)
 	c := r.fewest(func(h *Host, others int) *change { return r.without(h, others) })
@@ -69,7 +72,8 @@ func (b balancer) repacking(now time.Time) repacking {
 	return r
 }
 
-// fewest returns the first change of the plan with the fewest moves that empties a host: with each that is made, one with fewer is left.
+// fewest returns the first change of the plan with the fewest moves that empties a host: each change made leaves a plan with one move
+// fewer.
 func (r *repacking) fewest(without func(h *Host, others int) *change) *change {
 	for moves := 1; moves <= len(r.slots) && r.tries > 0; moves++ {
 		for _, h := range r.hosts {
@@ -85,13 +89,14 @@ func (r *repacking) fewest(without func(h *Host, others int) *change) *change {
 	return nil
 }
 
-// divisible reports whether two slots can serve what one does.
+// divisible reports whether two slots can serve one slot's load.
 func (b balancer) divisible(s loaded) bool {
 	n, profile := len(b.reliableOf(s.Job)), b.measured[s.Job].profile
 	return b.serves(s.Slot) && n < len(profile.Serving) && profile.Cores() >= notable*float64(n+1)
 }
 
-// movable reports whether a slot's job could be served by one on another host: its reliable slots alone serve, and this one has for a while.
+// movable reports whether one slot on another host could serve a slot's job: its reliable slots only serve, and this one has done so for a
+// while.
 func (b balancer) movable(now time.Time, s *Slot) bool {
 	owners := b.measured[s.Job].owners
 	if len(owners) < 2 || now.Sub(s.Placed) < b.rules.Insist || !b.changeable(s.Job) {
@@ -107,7 +112,7 @@ type loaded struct {
 	taken
 }
 
-// repacking searches for a way to serve the same slots on a host less.
+// repacking searches for a way to serve the same slots on one host less.
 type repacking struct {
 	book  *Book
 	loss  float64           // that a job may have then
@@ -118,12 +123,12 @@ type repacking struct {
 
 	order []loaded          // those that may stay, then those that have to move
 	at    []step.ID         // of order
-	used  map[step.ID]taken // by what cannot move, and what is placed
+	used  map[step.ID]taken // by slots that cannot move, and placed ones
 	tries int
 	first *change
 }
 
-// on returns how many slots a host has that can move.
+// on returns the number of movable slots on a host.
 func (r *repacking) on(h *Host) (n int) {
 	for _, s := range r.slots {
 		if s.Host == h.ID {
@@ -133,8 +138,8 @@ func (r *repacking) on(h *Host) (n int) {
 	return n
 }
 
-// without returns the first change to make so that a host becomes empty while that number of other slots moves; nil = there is no way, or
-// the search gave up.
+// without returns the first change of a way to empty a host while that number of other slots moves; nil = there is no way, or the search
+// gave up.
 func (r *repacking) without(of *Host, others int) *change {
 	var stay, move []loaded
 	for _, s := range r.slots {
@@ -152,7 +157,7 @@ func (r *repacking) without(of *Host, others int) *change {
 	return r.first
 }
 
-// divided returns the same search with two slots for one. All slots of its job serve less then.
+// divided returns the same search with one slot split in two. Each of its job's slots then serves less.
 func (r *repacking) divided(s loaded) repacking {
 	out := *r
 	out.now, out.fixed, out.slots = maps.Clone(r.now), maps.Clone(r.fixed), nil
@@ -185,8 +190,8 @@ func (r *repacking) divided(s loaded) repacking {
 	return out
 }
 
-// feasible reports whether the moves can be made one after another, each to hosts that have room then, and remembers the first. A plan that gets stuck would be
-// followed by another one, and that by the former.
+// feasible reports whether the moves can be made one after another, each to a host that has room at that moment, and remembers the first. A
+// plan that gets stuck would be followed by another one, and then again by the first.
 func (r *repacking) feasible() bool {
 	now, left := maps.Clone(r.now), map[*Slot]*change{}
 	var order []*Slot
@@ -222,7 +227,7 @@ func (r *repacking) feasible() bool {
 	return r.first != nil
 }
 
-// lacks reports whether the other hosts are too few, whatever is where.
+// lacks reports whether the other hosts are too small in total, whatever the placement.
 func (r *repacking) lacks(of *Host) bool {
 	var all taken
 	whole := &Host{}
@@ -235,7 +240,8 @@ func (r *repacking) lacks(of *Host) bool {
 	return !all.within(whole, r.loss)
 }
 
-// place places slots from the i-th on: each where it is, if it may stay, then where the least is left. Of hosts that would be equal one is enough.
+// place places slots from the i-th on: each where it is, if it may stay, then on the host with the least left. Of equal hosts only one is
+// tried.
 func (r *repacking) place(i int, without step.ID, others int) bool {
 	if i == len(r.order) {
 		return r.feasible()

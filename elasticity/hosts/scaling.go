@@ -11,12 +11,12 @@ import (
 // balancer decides for a book which slots serve which partitions, and moves slots together (Parameter Service, 3.3.2 and appendix D).
 type balancer struct{ *Book }
 
-// A job gets a reliable slot beyond those that it asks for when moves among its slots do not help (Parameter Service, 3.3.2: an aggregator
-// more), and loses it again when the others can serve its partitions. The job's own controller asks for the slot and gives it back, by the
+// A job gets a reliable slot beyond those that it requests when moves among its slots do not help (Parameter Service, 3.3.2: an aggregator
+// more), and loses it again when the others can serve its partitions. The job's own controller requests the slot and gives it back, by the
 // mechanism of `tierml scale`: its partitions are spread over all of its slots.
 
-// trySlot returns what another slot of a job would do for a host, on another host with room or, if there may be one more, on a new one; nil =
-// the host would not be relieved.
+// trySlot returns the effect of another slot of a job for a host, on another host with room or, if one more is allowed, on a new one; nil =
+// no relief.
 func (b balancer) trySlot(of step.ID, job string) (best *change) {
 	slots := b.reliableOf(job)
 	if len(slots) == 0 || len(slots) >= len(b.measured[job].profile.Serving) || b.waits(job) {
@@ -43,8 +43,7 @@ func (b balancer) trySlot(of step.ID, job string) (best *change) {
 // fresh is a host that would be bought.
 const fresh step.ID = "new"
 
-// withSlot returns what another slot on one host would do for another host, on which a job loses this much; nil = nothing that is of
-// use.
+// withSlot returns the effect of another slot on one host for another host, on which a job loses this much; nil = no benefit.
 func (b balancer) withSlot(of step.ID, job string, on step.ID, before float64) *change {
 	cores := coresOf(b.staying(step.Reliable))
 	if _, there := cores[on]; !there {
@@ -52,7 +51,7 @@ func (b balancer) withSlot(of step.ID, job string, on step.ID, before float64) *
 	}
 	t := b.spread(cores, job, append(slices.Clone(b.live), &Slot{ID: "another", Job: job, Host: on}))
 	left := t.lossAt(of)
-	if left >= before || on != fresh && t.lossAt(on) > b.rules.Loss { // on a host of its own a job that needs many gets the next one later
+	if left >= before || on != fresh && t.lossAt(on) > b.rules.Loss { // a job that needs many gets the next one on its own host later
 		return nil
 	}
 	return &change{job: job, more: 1, left: left}
@@ -63,8 +62,8 @@ func (b *Book) waits(job string) bool {
 	return slices.ContainsFunc(b.live, func(s *Slot) bool { return s.Job == job && s.Tier == step.Reliable && s.waiting() })
 }
 
-// recycle takes a slot back that a job was given, from the least loaded host, if without it no job would lose half of what it may: the
-// reason for the slot is gone.
+// recycle takes back a slot that a job was given, from the least loaded host, if without it no job would lose half of what it may: the slot
+// is no longer needed.
 func (b balancer) recycle(now time.Time) (begun bool) {
 	t := b.tenancy()
 	var from *Slot
@@ -95,15 +94,15 @@ func (b balancer) dispensable(s *Slot) bool {
 	return t.most() <= b.rules.Loss/2
 }
 
-// changeable reports whether something may be changed for a job: it reports the owners of its partitions, and no change has failed with the slots
-// that it has. One that it was lent then may still be there.
+// changeable reports whether a job may be changed: it reports the owners of its partitions, and no change has failed with its present
+// slots. A temporary slot may still exist then.
 func (b balancer) changeable(job string) bool {
 	m, has := b.measured[job], b.reliableOf(job)
 	failed := m.refused != nil && !slices.ContainsFunc(m.refused, func(id step.ID) bool { return !slices.Contains(has, id) })
 	return len(m.owners) > 0 && !failed
 }
 
-// begin makes a change, and has it watched.
+// begin makes a change, and starts to watch it.
 func (b balancer) begin(now time.Time, c *change, why string) {
 	clocks := map[string]time.Duration{}
 	for job, m := range b.measured {

@@ -10,13 +10,15 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Serving is what the jobs' measured profiles say of reliable hosts. A job's partitions count where it has last said that they are; those on its
-// transient slots do not. Where it has not said so, they count as spread evenly over its reliable slots. Jobs without a profile do not count.
+// Serving is the load of reliable hosts according to jobs' measured profiles. A job's partitions count at the location of its last report;
+// those on its transient slots do not. Without a report, they count as spread evenly over its reliable slots. Jobs without a profile do not
+// count.
 //
-// Parameter Service (AutoPS) reserves turns for each job in a cycle of each aggregator (appendix C). Hosts here reserve none: a host computes with all of
-// its vCPUs and answers requests as they come, which slows nobody down while the load is at most its vCPUs (docs/decisions/0021).
+// Parameter Service (AutoPS) reserves turns for each job in a cycle of each aggregator (appendix C). Hosts here reserve none: a host
+// computes with all of its vCPUs and answers requests as they come, which slows nobody down while the load is at most its vCPUs
+// (docs/decisions/0021).
 type Serving struct {
-	Cores map[step.ID]float64 // by host: that serving takes if no job has to wait
+	Cores map[step.ID]float64 // by host: the load of serving if no job has to wait
 	Loss  map[string]float64  // by job: the share of its speed that it is expected to lose because others are served on the same hosts
 }
 
@@ -24,14 +26,14 @@ type Serving struct {
 type measured struct {
 	profile tiers.Profile
 	serves  bool      // its reliable slots do nothing else
-	owners  []step.ID // slots; Index: ps.Partition; nil = not known
+	owners  []step.ID // slots; Index: ps.Partition; nil = unknown
 	wish    tiers.Preference
-	to      []step.ID     // the hosts for the slots more that it should have; nil = any
-	refused []step.ID     // nothing is changed for it while it has these reliable slots
-	lately  time.Duration // the median length of the last clocks; it is not on disk
+	to      []step.ID     // the hosts for its additional slots; nil = any
+	refused []step.ID     // no change for it while it has these reliable slots
+	lately  time.Duration // the median length of the last clocks; not stored
 }
 
-// piece is a partition of a profiled job, where it is served.
+// piece is a partition of a profiled job, and where it is served.
 type piece struct {
 	job       string
 	partition int
@@ -39,7 +41,7 @@ type piece struct {
 	cores     float64
 }
 
-// tenancy is which reliable hosts serve which partitions of profiled jobs.
+// tenancy says which reliable hosts serve which partitions of profiled jobs.
 type tenancy struct {
 	limit  float64                        // the share of its speed that a job may lose
 	cores  map[step.ID]float64            // of the hosts
@@ -49,9 +51,9 @@ type tenancy struct {
 	jobs   []string                       // sorted
 }
 
-// taken is what slots take of a host.
+// taken is the resources that slots take on a host.
 type taken struct {
-	cores  float64 // that are kept for them
+	cores  float64 // reserved for them
 	load   float64 // cores that serving takes
 	memory int64   // MiB
 	gpus   int
@@ -61,12 +63,12 @@ func (t taken) plus(o taken, n int) taken {
 	return taken{t.cores + float64(n)*o.cores, t.load + float64(n)*o.load, t.memory + int64(n)*o.memory, t.gpus + n*o.gpus}
 }
 
-// within reports whether a host has that, and no job loses more than a share of its speed.
+// within reports whether a host has the resources, and no job loses more than a share of its speed.
 func (t taken) within(h *Host, loss float64) bool {
 	return max(t.cores, t.load)*(1-loss) <= float64(h.Size.VCPU)+1e-9 && t.memory <= h.Size.MemoryMiB && t.gpus <= h.Size.GPUs
 }
 
-// coresOf are hosts' vCPUs.
+// coresOf returns hosts' vCPUs.
 func coresOf(hosts []*Host) map[step.ID]float64 {
 	cores := map[step.ID]float64{}
 	for _, h := range hosts {
@@ -124,7 +126,7 @@ func (m *measured) servers(slots []*Slot) []*Slot {
 	return at
 }
 
-// evenly spreads partitions over slots by what serving them takes: the largest first, each where the least is served. Equal ones go round.
+// evenly spreads partitions over slots by serving load: the largest first, each to the least loaded slot. Ties rotate.
 func evenly(serving []time.Duration, slots int) []int {
 	order := make([]int, len(serving))
 	for i := range order {
@@ -139,7 +141,7 @@ func evenly(serving []time.Duration, slots int) []int {
 	return at
 }
 
-// lossAt returns which share of its speed a job loses that is served on a host: all wait alike for vCPUs.
+// lossAt returns the share of its speed that a job loses on a host: all wait equally for vCPUs.
 func (t *tenancy) lossAt(host step.ID) float64 {
 	if load := t.load[host]; load > t.cores[host] {
 		return 1 - t.cores[host]/load
@@ -147,7 +149,7 @@ func (t *tenancy) lossAt(host step.ID) float64 {
 	return 0
 }
 
-// loss returns what a job loses: the slowest host sets the pace (appendix C).
+// loss returns a job's total loss: the slowest host sets the pace (appendix C).
 func (t *tenancy) loss(job string) (most float64) {
 	for _, p := range t.pieces[job] {
 		most = max(most, t.lossAt(p.host))
@@ -163,8 +165,8 @@ func (t *tenancy) most() (most float64) {
 	return most
 }
 
-// relieve moves partitions of a job away from a host, those that take most first, until nobody there loses more than the limit. Each goes to that host of
-// the job's others on which the least stays free (pseudocode 1); what fits none stays.
+// relieve moves partitions of a job away from a host, the largest loads first, until nobody there loses more than the limit. Each goes to
+// the job's other host with the least room that fits (pseudocode 1); what fits none stays.
 func (t *tenancy) relieve(from step.ID, job string) (moved []piece) {
 	order := slices.Clone(t.pieces[job])
 	slices.SortStableFunc(order, func(a, b piece) int { return cmp.Compare(b.cores, a.cores) })

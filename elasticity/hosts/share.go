@@ -7,10 +7,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Share returns what a slot pays of its host's bill: of each charge, the part of its time in which the slot was there, times the slot's part
-// of the host, which is the mean of its parts of the vCPUs, the memory and the GPUs that there are. Where the slots together have more than the host, as
-// measured ones leave room for others, they divide the whole by what each has: crowd is theirs. Rounded down to the billionth in each charge: the idle share
-// owns what is left.
+// Share returns what a slot pays of its host's bill: of each charge, the fraction of time in which the slot was there, times the slot's
+// share of the host, which is the mean of its shares of the vCPUs, the memory and, if there are any, the GPUs. If the slots together exceed
+// the host, as measured ones leave room for others, they divide the whole in proportion: crowd is their sum. Each charge is rounded down to
+// the billionth: the idle share gets the rest.
 func Share(slot, host Size, crowd int64, from, to time.Time, charges []market.Charge) (sum market.USD) {
 	part, whole := big.NewInt(parts(slot, host)), big.NewInt(max(parts(host, host), crowd))
 	for _, c := range charges {
@@ -32,7 +32,7 @@ func Share(slot, host Size, crowd int64, from, to time.Time, charges []market.Ch
 	return sum
 }
 
-// parts returns what a slot has of a host, in parts of which there are as many in all vCPUs as in all memory, and as in all GPUs if there are some.
+// parts returns a slot's share of a host, in units of which all vCPUs, all memory and all GPUs (if any) have the same number.
 func parts(slot, host Size) int64 {
 	all := int64(host.VCPU) * host.MemoryMiB
 	n := int64(slot.VCPU)*host.MemoryMiB + slot.MemoryMiB*int64(host.VCPU)
@@ -42,7 +42,7 @@ func parts(slot, host Size) int64 {
 	return n
 }
 
-// Crowd returns what slots have of a host together, for Share.
+// Crowd returns the sum of slots' shares of a host, for Share.
 func Crowd(host Size, slots []*Slot) (sum int64) {
 	for _, s := range slots {
 		sum += parts(s.Size, host)
@@ -50,8 +50,8 @@ func Crowd(host Size, slots []*Slot) (sum int64) {
 	return sum
 }
 
-// closed returns when no later event changes what a machine owes for its time until t, while it lives on: the end of the hour that is billed
-// as a whole, and of the first time that is free where the provider takes the machine back in it.
+// closed returns the time from which no later event changes what a machine owes for its time until t, while it lives on: the end of an hour
+// that is billed as a whole, and of the initial time that is free if the provider takes the machine back within it.
 func closed(t, launched time.Time, pool market.Pool, terms market.Terms) time.Time {
 	if terms.Increment > 0 {
 		for end := launched; ; end = end.Add(terms.Increment) {

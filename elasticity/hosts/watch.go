@@ -8,10 +8,10 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// watch is of one change, as Parameter Service has it (section 3.3.2). It compares the clocks of each job on the hosts that serve more with those
-// before.
+// watch observes one change, following Parameter Service (section 3.3.2). It compares the clocks of each job on the hosts that serve more
+// with those before.
 //
-// Invariant: one change is made at a time, so that a loss can only be its doing.
+// Invariant: only one change is made at a time, so that it must be the cause of a loss.
 //
 //  1. begin writes the wish, with the pace of all jobs: a successor that reads it watches the change from step 2 on.
 //  2. The job reports that it has changed, and serves as it should. If it does not within Rules.Insist, it is not asked again while it has these slots (refused).
@@ -24,23 +24,23 @@ type watch struct {
 	was    tiers.Preference         // before
 	had    []step.ID                // its reliable slots before
 	clocks map[string]time.Duration // of jobs, before
-	since  time.Time                // a process has watched it
-	beside map[string]*pace         // jobs that are watched, the changed one with them; nil = it has not changed yet
+	since  time.Time                // since when a process has watched it
+	beside map[string]*pace         // watched jobs, including the changed one; nil = it has not changed yet
 }
 
-// pace is how long a job's clocks take since a change.
+// pace is the length of a job's clocks since a change.
 type pace struct {
 	clocks int
 	length time.Duration // of all
-	owners []step.ID     // while they are others, clocks say nothing
+	owners []step.ID     // while the owners differ from these, clocks do not count
 	whole  bool          // its next report has only clocks since the change
 }
 
-// judgedAfter is after how many clocks a change is judged (section 5.2.2).
+// judgedAfter is the number of clocks after which a change is judged (section 5.2.2).
 const judgedAfter = 100
 
-// took records clocks of a length. Once a hundred are known it returns the share of its speed that the job loses compared with clocks of length
-// before.
+// took records clocks of a length. Once there are a hundred, it returns the share of its speed that the job loses compared with clocks of
+// length before.
 func (p *pace) took(n int, each, before time.Duration) (lost float64, judged bool) {
 	p.clocks, p.length = p.clocks+n, p.length+time.Duration(n)*each
 	if p.clocks < judgedAfter {
@@ -51,19 +51,19 @@ func (p *pace) took(n int, each, before time.Duration) (lost float64, judged boo
 	return lost, true
 }
 
-// change is one that could be made.
+// change is a possible change.
 type change struct {
 	job    string
-	owners []step.ID // then; nil = as the job likes
+	owners []step.ID // afterwards; nil = the job chooses
 	more   int       // slots
-	leave  step.ID   // slot that is to go in the end
-	to     []step.ID // the hosts that the slots more should be on; nil = any
+	leave  step.ID   // slot that should finally go
+	to     []step.ID // the hosts for additional slots; nil = any
 	buys   int       // hosts
 	moves  int       // partitions
-	left   float64   // the most that a job loses on the relieved host then
+	left   float64   // a job's greatest loss on the relieved host afterwards
 }
 
-// better returns the better one of two changes; nil = there is none.
+// better returns the better of two changes; nil = none.
 func better(a, b *change) *change {
 	if a == nil || b != nil && cmp.Or(cmp.Compare(b.buys, a.buys), cmp.Compare(b.left, a.left), cmp.Compare(b.moves, a.moves)) < 0 {
 		return b

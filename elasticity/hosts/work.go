@@ -7,14 +7,14 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// The part of fleet.Work and fleet.Tiers.
+// Implementation of fleet.Work and fleet.Tiers.
 
-// Need returns what the slots need from the hosts now: that the policy be asked.
+// Need returns what the slots need from the hosts now: the policy must be consulted.
 func (b *Brain) Need() step.Need {
 	return step.Need{Standing: !b.takingOver, Begun: true, TakingOver: b.takingOver}
 }
 
-// Progress is none: slots are not work.
+// Progress is empty: slots are not work.
 func (b *Brain) Progress() step.Progress { return step.Progress{} }
 
 // Enter adds a bought host.
@@ -29,13 +29,13 @@ func (b *Brain) Enter(of *step.Machine, _ step.Kind) {
 	}
 }
 
-// Entered changes nothing: an agent calls again and again.
+// Entered changes nothing: an agent calls repeatedly.
 func (b *Brain) Entered(*step.Machine) {}
 
-// Warned: know passes it on.
+// Warned does nothing: know passes it on.
 func (b *Brain) Warned(*step.Machine) bool { return true }
 
-// Lose ends the slots of a host that is gone.
+// Lose ends the slots of a lost host.
 func (b *Brain) Lose(of *step.Machine) {
 	m := b.machines[of.ID]
 	m.Lost = true
@@ -51,24 +51,24 @@ func (b *Brain) Lose(of *step.Machine) {
 // Rearrange changes nothing: slots stay where they are.
 func (b *Brain) Rearrange() {}
 
-// Holds reports whether a host that is to leave has slots whose jobs still have time.
+// Holds reports whether a departing host has slots whose jobs still have time.
 func (b *Brain) Holds(of *step.Machine) bool { return b.serves(b.machines[of.ID]) }
 
 // Idle reports whether a host has no more work to deliver: its slots end with it.
 func (b *Brain) Idle(*step.Machine) bool { return true }
 
-// Connected reports whether a host's agent has been learned of lately.
+// Connected reports whether a host's agent has been heard recently.
 func (b *Brain) Connected(of *step.Machine) bool {
 	m := b.machines[of.ID]
 	return m != nil && m.called && !m.Lost
 }
 
-// Archive forgets hosts that are archived.
+// Archive removes archived hosts.
 func (b *Brain) Archive() {
 	b.order = slices.DeleteFunc(b.order, func(m *machine) bool { return m.Archived })
 }
 
-// Bare, Short and Rejoin are for training: a reliable host keeps nothing that another one must have.
+// Bare, Short and Rejoin are for training: a reliable host has no state that needs a copy.
 func (b *Brain) Bare() bool                     { return false }
 func (b *Brain) Short(int, string, int64) error { return nil }
 func (b *Brain) Rejoin(string, int64)           {}

@@ -9,14 +9,14 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A controller that takes a run over adopts what runs: a program continues where all its machines call and name the attempt that the journal
-// has the beginning of. Anything else begins again from its state, also what was only being prepared. Until all machines have called, or have had
-// their time, nothing is bought or given out, and what they report is put aside.
+// A controller that takes over a run adopts running programs: a program continues if all its machines reconnect and name the attempt whose
+// start is in the journal. Anything else restarts from its saved state, including programs that were only being prepared. Until all
+// machines have reconnected or their time is up, nothing is bought or assigned, and reports are queued.
 
-// adoptWithin returns how long machines have to call, from when the provider has listed them: as where a job trains (elasticity/training).
+// adoptWithin returns how long machines have to reconnect after the provider has listed them, as in elasticity/training.
 func (c *Config) adoptWithin() time.Duration { return 3 * max(c.DeadAfter, c.BrokenAfter) }
 
-// claimed takes in a call during a take-over, and returns the attempt that the machine names.
+// claimed handles a call during a take-over, and returns the attempt that the machine names.
 func (x *worker) claimed(hello tiers.Hello) uint64 {
 	x.claim, x.claims = uint64(hello.Incarnation), true
 	if x.Joined > 0 {
@@ -25,10 +25,10 @@ func (x *worker) claimed(hello tiers.Hello) uint64 {
 	return x.claim
 }
 
-// adoption is what a controller does about the programs of the one before.
+// adoption handles the programs of the previous controller.
 type adoption struct{ *Work }
 
-// takeOver ends the take-over once it is known what all machines run.
+// takeOver ends the take-over once it is known what each machine runs.
 func (w adoption) takeOver() {
 	if !w.takingOver || w.listed.IsZero() {
 		return
@@ -71,10 +71,10 @@ func (w adoption) takeOver() {
 	}
 }
 
-// adopt lets a program continue if all its machines run it.
+// adopt lets a program continue if all its machines are running it.
 func (w adoption) adopt(it *unit, open map[string]PastAttempt) bool {
 	first := open[Key(w.cfg.Tasks, it.number)].Attempt
-	for i := range w.cfg.ranks() { // of a gang on fewer machines than there may be, the journal does not show whether a rank is missing
+	for i := range w.cfg.ranks() { // if a gang has fewer machines than its maximum, the journal does not show whether a rank is missing
 		a, began := open[Key(w.cfg.Tasks, it.number+i)]
 		x := w.workers[step.ID(a.Instance)]
 		if !began || it.over || a.Attempt != first || x == nil || x.Lost || x.Ended || x.Terminating || x.claim != a.Attempt {
@@ -95,7 +95,7 @@ func (w adoption) adopt(it *unit, open map[string]PastAttempt) bool {
 	return true
 }
 
-// stopOthers has what was not adopted end: nothing of it is to run next to its next attempt.
+// stopOthers ends attempts that were not adopted: none may run next to its successor.
 func (w adoption) stopOthers() {
 	for _, x := range w.roster {
 		if x.claim != 0 && x.on == nil && x.Staying() {
@@ -105,7 +105,7 @@ func (w adoption) stopOthers() {
 	for _, a := range w.cfg.Past.Open {
 		x := w.workers[step.ID(a.Instance)]
 		if x != nil && (x.on != nil || x.claims && x.claim != a.Attempt) {
-			continue // it was adopted, or its machine says that it has ended
+			continue // adopted, or its machine reports that it has ended
 		}
 		for _, it := range w.items {
 			if !it.over && (!w.cfg.apart() || a.Key == Key(w.cfg.Tasks, it.number)) {
@@ -115,14 +115,14 @@ func (w adoption) stopOthers() {
 	}
 }
 
-// finished reports whether the program of a rank or task had ended well.
+// finished reports whether the program of a rank or task had succeeded.
 func (p *Past) finished(items []*unit, key string) bool {
 	return slices.ContainsFunc(items, func(it *unit) bool {
 		return p.Programs[it.number].Finished && slices.ContainsFunc(it.ranks, func(r rank) bool { return r.key == key })
 	})
 }
 
-// forget writes down attempts of the controller before that have ended with it.
+// forget records the attempts that ended with the previous controller.
 func (w adoption) forget(those func(PastAttempt) bool) {
 	for _, a := range w.cfg.Past.Open {
 		if !those(a) {
@@ -134,7 +134,7 @@ func (w adoption) forget(those func(PastAttempt) bool) {
 		w.Record(func() journal.Entry {
 			e := journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: a.Key}, Instance: a.Instance, Generation: a.Attempt, Outcome: journal.Lost,
 				Clock: a.Step, Why: "the controller was restarted"}
-			if w.cfg.Past.finished(w.items, a.Key) { // the others of its gang are written down
+			if w.cfg.Past.finished(w.items, a.Key) { // the others of its gang are in the journal
 				e.Outcome, e.Why = journal.Finished, ""
 			}
 			return e

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Cancel has one task of an array end for good: its state is saved, and it is not given out again.
+// Cancel ends one task of an array permanently: its state is saved, and it is not assigned again.
 func (w *Work) Cancel(program, by string) error {
 	if w.cfg.Tasks == 0 {
 		return errors.New("the run is one program and has no tasks; stop the run")
@@ -34,7 +34,7 @@ func (w *Work) Cancel(program, by string) error {
 	return fmt.Errorf("the run has no %s: its tasks are 0 to %d", program, w.cfg.Tasks-1)
 }
 
-// cancelled ends tasks that a user cancelled, once they no longer run.
+// cancelled ends tasks that a user cancelled, once they have stopped.
 func (w *Work) cancelled() {
 	for _, it := range w.items {
 		if it.cancel == "" || !it.waiting() {

@@ -10,12 +10,12 @@ import (
 // elastic is an array whose tasks are the ranks of a gang: each starts, saves and ends by itself, and knows which others run.
 type elastic struct{ *Work }
 
-// others reports whether other ranks of an elastic gang run: what a lost one had done is in them.
+// others reports whether other ranks of an elastic gang run: they include the work of a lost one.
 func (w elastic) others(it *unit) bool {
 	return w.cfg.Elastic && slices.ContainsFunc(w.items, func(other *unit) bool { return other != it && !other.ready.IsZero() })
 }
 
-// peersOf returns the other ranks that run, as "RANK HOST:PORT".
+// peersOf returns the other running ranks, as "RANK HOST:PORT".
 func (w elastic) peersOf(it *unit) []string {
 	peers := []string{}
 	for _, other := range w.items {
@@ -26,7 +26,7 @@ func (w elastic) peersOf(it *unit) []string {
 	return peers
 }
 
-// introduce tells the ranks of an elastic gang which others run, when that has changed.
+// introduce sends the ranks of an elastic gang the list of running ranks, after changes.
 func (w elastic) introduce() {
 	if !w.cfg.Elastic || w.takingOver {
 		return
@@ -43,14 +43,14 @@ func (w elastic) introduce() {
 	}
 }
 
-// shake notes that a rank of an elastic gang has gone with its machine: another one may break by that.
+// shake records that a rank of an elastic gang was lost with its machine, which may make another rank fail.
 func (w elastic) shake() {
 	if w.cfg.Elastic {
 		w.shaken = w.Awake.Now()
 	}
 }
 
-// wasShaken reports whether that is so lately that it may be why a rank has ended.
+// wasShaken reports whether that happened recently enough to explain a rank's exit.
 func (w elastic) wasShaken() bool {
 	return !w.shaken.IsZero() && !w.Awake.Over(w.shaken, 2*w.patience())
 }

@@ -14,39 +14,39 @@ type unit struct {
 	number   int
 	ranks    []rank
 	kept     savedStates
-	attempt  uint64 // 0 = it waits for machines
-	over     bool   // it has ended for good
+	attempt  uint64 // 0 = waiting for machines
+	over     bool   // it has ended permanently
 	ok       bool   // and well
 	dropped  bool   // as a trial that is not among the best
 	failures int
-	cancel   string // why it is to end for good; empty = it is not
+	cancel   string // why it should end permanently; empty = it should not
 
-	ran   time.Duration // of work, in the state that it resumes from
-	since time.Time     // that all ranks run; zero = they do not
+	ran   time.Duration // work done in the state that it resumes from
+	since time.Time     // since when all ranks run; zero = they do not
 	began time.Time     // the attempt
-	ready time.Time     // since when all its ranks run; zero = they do not
-	// prepared is the longest that a rank took to fetch its folder and set its machine up.
+	ready time.Time     // since when all its ranks are running; zero = they are not
+	// prepared is the longest time that a rank needed to fetch its folder and set up its machine.
 	prepared time.Duration
 	whole    bool // a complete state has just been saved
-	late     bool // it is recorded that none was for long
+	late     bool // a long time without one has been recorded
 
-	peers   []string // of an elastic gang's rank, as its machine knows them
+	peers   []string // of an elastic gang's rank, as known to its machine
 	orphans []orphan // copies of earlier attempts that may still run
 
-	saveAt    time.Time // of the next round; zero = the machines save by themselves, or nothing
+	saveAt    time.Time // of the next round; zero = the machines save by themselves, or not at all
 	round     uint64
-	open      bool      // the round was requested, and is not complete
-	winding   time.Time // by Step.Awake, since when the attempt is being stopped in order; zero = it is not
+	open      bool      // the round was requested, and is incomplete
+	winding   time.Time // by Step.Awake, since when the attempt is being stopped gracefully; zero = it is not
 	why       string    // it is
 	suspected time.Time // by Step.Awake, since when an exit waits for its cause; zero = none does
 	lineAt    time.Time // of the last journal line on its progress
 
-	losses  []float64 // of a sweep's trial, at each rung that it has reached
+	losses  []float64 // of a sweep's trial, at each rung reached
 	verdict trials.Verdict
-	started int // ranks that have started, but those after the first that has not
+	started int // number of leading ranks that have started
 }
 
-// resize gives a program that waits this many ranks.
+// resize gives a waiting program this many ranks.
 func (it *unit) resize(ranks int, cfg *Config) {
 	if ranks == len(it.ranks) {
 		return
@@ -58,42 +58,42 @@ func (it *unit) resize(ranks int, cfg *Config) {
 	it.kept.resize(ranks)
 }
 
-// rank is what one machine does of a program's attempt.
+// rank is one machine's part of a program's attempt.
 type rank struct {
 	key       string
 	w         *worker
-	startedAt time.Time // zero = it does not run yet
+	startedAt time.Time // zero = it is not running yet
 	exited    bool
-	asked     bool // it ended because it was to
+	asked     bool // it ended because of a request
 	code      int
 	signal    string
 	phase     string
 	tail      string
 	cpu       float64 // seconds of processor time; 0 = unknown
-	memory    int64   // the most bytes that one of its processes held; 0 = unknown
-	note      string  // the reason, where there is more to say than the exit code
+	memory    int64   // the most bytes held by one of its processes; 0 = unknown
+	note      string  // the reason, if there is more to say than the exit code
 	final     bool    // its last state is in the store
 	unsaved   string  // why it is not
 	step      int64
-	resumed   int64    // the step of the state that it began with, until it has reported a step; 0 = it has
+	resumed   int64    // the step of the state that it began with, until it reports a step; 0 = it has
 	behind    bool     // it began before that step
-	loss      *float64 // that it reported last, in whichever attempt, as journals have it
+	loss      *float64 // last reported, in any attempt, as in journals
 }
 
-// worker is a machine as programs see it.
+// worker is a machine as seen by programs.
 type worker struct {
 	*step.Machine
-	since   time.Time // by Step.Awake, that its agent should call
+	since   time.Time // by Step.Awake, since when its agent should call
 	called  bool
 	met     bool
-	warned  bool      // its agent has heard of its end
-	heard   time.Time // by Step.Awake; zero = it was given no program yet, and sends no heartbeats
+	warned  bool      // its agent has received its notice
+	heard   time.Time // by Step.Awake; zero = it has had no program yet, and sends no heartbeats
 	broken  time.Time // by Step.Awake, since when its stream is broken; zero = it is not
-	deaf    time.Time // by Step.Awake, since when the provider has announced its end and its own agent has not; zero = it is not so
+	deaf    time.Time // by Step.Awake, since when the provider has announced its end but its own agent has not; zero = does not apply
 	address string
-	on      *unit // that it runs; nil = none
-	rank    int   // in that unit, as it was last found
-	// While its controller takes over: it has called, the attempt that it named (0 = it runs nothing), and what it has reported since.
+	on      *unit // program that it runs; nil = none
+	rank    int   // in that unit, when last looked up
+	// While its controller takes over: whether it has called, the attempt that it named (0 = none), and its reports since.
 	claims bool
 	claim  uint64
 	aside  []tiers.Report
@@ -114,11 +114,11 @@ func (it *unit) waiting() bool {
 
 // orphan is a copy of a program that nobody controls.
 type orphan struct {
-	w     *worker   // nil = its machine is not known
+	w     *worker   // nil = its machine is unknown
 	since time.Time // by Step.Awake
 }
 
-// orphaned notes that a machine may still run a program.
+// orphaned records that a machine may still run a program.
 func (it *unit) orphaned(w *Work, x *worker) {
 	if w.cfg.Orphaned > 0 {
 		it.orphans = append(it.orphans, orphan{x, w.Awake.Now()})
@@ -133,7 +133,7 @@ func (it *unit) alone(w *Work) bool {
 	return len(it.orphans) == 0
 }
 
-// quiet notes that a machine's program has ended.
+// quiet records that a machine's program has ended.
 func quiet(items []*unit, x *worker) {
 	for _, it := range items {
 		it.orphans = slices.DeleteFunc(it.orphans, func(o orphan) bool { return o.w == x })
@@ -154,7 +154,7 @@ func (it *unit) rankOf(w *worker) *rank {
 	return nil
 }
 
-// some reports whether a machine of the attempt is so.
+// some reports whether any machine of the attempt satisfies a condition.
 func (it *unit) some(of func(*worker) bool) bool {
 	for i := range it.ranks {
 		if w := it.ranks[i].w; w != nil && of(w) {
@@ -164,7 +164,7 @@ func (it *unit) some(of func(*worker) bool) bool {
 	return false
 }
 
-// step returns how far the attempt is: the least of the ranks that count any.
+// step returns the attempt's progress: the minimum of the ranks that count steps.
 func (it *unit) step() (least int64) {
 	for i := range it.ranks {
 		if s := it.ranks[i].step; s > 0 && (least == 0 || s < least) {
@@ -174,12 +174,12 @@ func (it *unit) step() (least int64) {
 	return least
 }
 
-// well reports whether a rank has ended as it should, and the last of its state is in the store.
+// well reports whether a rank has succeeded, and its final state is in the store.
 func (r *rank) well(state bool) bool {
 	return r.exited && r.code == 0 && !r.asked && r.phase == phaseRun && (r.final || !state)
 }
 
-// worked returns how much work is done by now, and how much of it is saved, in the time that it takes on as many machines as there may be.
+// worked returns how much work is done so far, and how much of it is saved, as the time it takes on the maximum number of machines.
 func (it *unit) worked(now time.Time, cfg *Config) (done, kept time.Duration) {
 	done, kept = it.ran, it.ran
 	if !it.since.IsZero() {

@@ -14,14 +14,14 @@ import (
 	"github.com/tierml/tierml/tuner"
 )
 
-// KnobVariable begins the names of the environment variables by which a program learns its knobs' values.
+// KnobVariable is the prefix of the environment variables that pass knobs' values to a program.
 const KnobVariable = "TIERML_TUNE_"
 
-// tuned seeks the values of a program's knobs with which it makes steps the fastest. The first ones, those of a list's beginning or a range's,
-// are the default that an account compares with (tuner.Options.Share).
+// tuned searches for the values of a program's knobs that maximise its speed. The first values of lists and ranges are the default with
+// which tuner.Options.Share compares.
 //
-// Invariant: which values an attempt has follows from Work.settings, as start sent them; the journal has them with its beginning. So another
-// controller measures what it adopts under the right ones.
+// Invariant: an attempt's values follow from Work.settings, as sent by start; the journal records them with the attempt's start. So another
+// controller attributes measurements of adopted attempts correctly.
 //
 //  1. start gives the attempt the values that were decided last for as many ranks (begin).
 //  2. advance measures: a clock of the tuner is a number of steps (perClock), by the time that passes between reports. What is done again does not
@@ -33,31 +33,31 @@ type tuned struct {
 	space    tuner.Space
 	perClock int64         // steps
 	plans    map[int]*plan // by ranks
-	at       time.Time     // of the last report that counts; zero = none of this attempt has
+	at       time.Time     // of the last report that counts; zero = none in this attempt
 	step     int64         // then
 	sample   tuner.Sample
-	changing *changing // nil = the values in use are in place
+	changing *changing // nil = the current values are in place
 }
 
-// plan is what was learned of a program on a number of machines.
+// plan is what has been learned about a program on a number of machines.
 type plan struct {
 	*tuner.Tuner
 	next tuner.Setting
 	wait int   // clocks until the next decision
-	from int64 // clocks that were done before it
+	from int64 // clocks done before it
 	off  bool
 }
 
-// changing is a change that is under way.
+// changing is a change in progress.
 type changing struct {
 	since time.Time
 	step  int64
 }
 
 const (
-	mostClocks   = 1000 // of a job, in which the tuner counts
-	tuneEvery    = 4    // clocks of a trial
-	longestTuned = 16   // times as many until the next decision, while nothing pays
+	mostClocks   = 1000 // clocks of a job in which the tuner counts
+	tuneEvery    = 4    // clocks per trial
+	longestTuned = 16   // growth of the interval to the next decision, while nothing pays
 )
 
 func newTuned(w *Work) *tuned {
@@ -76,12 +76,12 @@ func newTuned(w *Work) *tuned {
 func (t *tuned) byDefault() tuner.Setting {
 	x := make(tuner.Setting, len(t.space.Knobs))
 	for i, k := range t.space.Knobs {
-		x[i] = k.Low // of a list, 0 is the first
+		x[i] = k.Low // index 0 is the first of a list
 	}
 	return x
 }
 
-// variables returns values as a program's environment has them.
+// variables returns values as environment variables.
 func (t *tuned) variables(x tuner.Setting) map[string]string {
 	all := map[string]string{}
 	for name, v := range t.values(x) {
@@ -95,13 +95,13 @@ func (t *tuned) values(x tuner.Setting) map[string]int {
 	all := map[string]int{}
 	for i, k := range t.space.Knobs {
 		if all[k.Name] = int(x[i]); len(k.Choices) > 0 {
-			all[k.Name], _ = strconv.Atoi(k.Choices[int(x[i])]) // the job file's check has read it
+			all[k.Name], _ = strconv.Atoi(k.Choices[int(x[i])]) // the check of the job file has parsed it
 		}
 	}
 	return all
 }
 
-// setting returns what has these values; false = the job has other knobs.
+// setting returns the setting with these values; false = the job has other knobs.
 func (t *tuned) setting(values map[string]int) (tuner.Setting, bool) {
 	x := t.byDefault()
 	for i, k := range t.space.Knobs {
@@ -139,7 +139,7 @@ func (t *tuned) begin(ranks int) map[string]string {
 	return t.variables(t.byDefault())
 }
 
-// plan returns that for a number of ranks, which begins at this step if there is none. A change is expected to cost some seconds.
+// plan returns the plan for a number of ranks, a new one starting at this step if there is none. A change is expected to cost some seconds.
 func (t *tuned) plan(ranks int, step int64, change float64) *plan {
 	if p := t.plans[ranks]; p != nil {
 		return p
@@ -155,7 +155,7 @@ func (t *tuned) plan(ranks int, step int64, change float64) *plan {
 	}
 	clocks := int(max(t.w.cfg.Of/t.perClock-done, 1))
 	seeker, err := tuner.New(t.space, tuner.Options{Default: p.next, Every: tuneEvery, Trials: 2 * len(t.space.Knobs), Clocks: clocks, Share: t.w.cfg.Share, Change: change, Known: known, Seed: 1})
-	if err != nil { // the job file's check has looked
+	if err != nil { // checked with the job file
 		p.off = true
 		return p
 	}
@@ -163,7 +163,7 @@ func (t *tuned) plan(ranks int, step int64, change float64) *plan {
 	return p
 }
 
-// advance takes in that a program is farther.
+// advance records a program's progress.
 func (t *tuned) advance(it *unit) {
 	at := it.step()
 	if !it.winding.IsZero() || it.ready.IsZero() || slices.ContainsFunc(it.ranks, func(r rank) bool { return r.behind }) || t.changing != nil && at < t.changing.step {
@@ -198,7 +198,7 @@ func (t *tuned) advance(it *unit) {
 	}
 }
 
-// decide reports the sample to the tuner, and does what it advises.
+// decide reports the sample to the tuner, and follows its advice.
 func (t *tuned) decide(it *unit, p *plan) {
 	s := t.sample
 	s.Setting, s.Done = t.inUse(), int(it.step()/t.perClock-p.from)
@@ -216,7 +216,7 @@ func (t *tuned) decide(it *unit, p *plan) {
 	t.advise(it, p, told)
 }
 
-// advise writes the tuner's advice down, and begins the change.
+// advise records the tuner's advice, and begins the change.
 func (t *tuned) advise(it *unit, p *plan, told *journal.TuneSample) {
 	if p.Tuner == nil {
 		return
@@ -246,7 +246,7 @@ func (t *tuned) advise(it *unit, p *plan, told *journal.TuneSample) {
 	}
 }
 
-// remember takes in what controllers before have learned, by their journal.
+// remember restores what earlier controllers have learned, from their journal.
 func (t *tuned) remember(lines []PastTuning) {
 	for _, l := range lines {
 		p := t.plan(l.Details.Machines, l.Step, 0)
@@ -266,7 +266,7 @@ func (t *tuned) remember(lines []PastTuning) {
 	}
 }
 
-// Outlook returns what is said of a program's knobs before it starts.
+// Outlook describes a program's knobs before it starts.
 func Outlook(knobs []trials.Range, of int64) string {
 	var words []string
 	for _, k := range knobs {

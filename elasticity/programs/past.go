@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Past is what the journal of earlier controllers has about programs.
+// Past is what the journal of earlier controllers says about programs.
 type Past struct {
 	Attempt  uint64 // the highest
 	Programs map[int]PastProgram
@@ -19,7 +19,7 @@ type Past struct {
 	Tuning   []PastTuning
 }
 
-// PastTuning is a decision about a program's knobs, and what it rests on.
+// PastTuning is a decision about a program's knobs, and its basis.
 type PastTuning struct {
 	Step    int64
 	Details journal.TuneDetails
@@ -27,28 +27,28 @@ type PastTuning struct {
 
 // PastProgram is a task, or the gang's program as number 0.
 type PastProgram struct {
-	Lost      time.Time // when an attempt was last given up, of which a copy may run on
+	Lost      time.Time // when an attempt that may still be running somewhere was last given up
 	Finished  bool
 	Resume    []string // manifests by rank; empty = none
 	Digests   []string
 	Steps     []int64
 	Dropped   bool
 	Losses    []float64         // at the rungs of a sweep
-	Last      *float64          // loss of a task, as the journal has it
+	Last      *float64          // loss of a task, as in the journal
 	Settings  map[string]string // of a sweep's trial that has begun
 	Cancelled bool              // by a user
-	Round     uint64            // the newest in which a gang was saved
+	Round     uint64            // the newest round in which a gang was saved
 }
 
 // PastAttempt is a rank or a task that ran.
 type PastAttempt struct {
 	Key, Instance string
 	Attempt       uint64
-	Step          int64 // that was written down last
+	Step          int64 // the last one recorded
 }
 
-// ReadPast reads the lines of a journal that are about programs: of a gang that had from least to most ranks, or of tasks. The
-// ranks of an elastic gang are programs of their own.
+// ReadPast reads the lines of a journal that are about programs: of a gang with least to most ranks, or of tasks. The ranks of an elastic
+// gang are separate programs.
 func ReadPast(entries []journal.Entry, least, most, tasks int, elastic bool) (*Past, error) {
 	place := func(key string) (number, rank int, err error) {
 		number, rank, err = place(key, tasks, most)
@@ -66,7 +66,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int, elastic bool) (*P
 		return nil, err
 	}
 	keepers, rounds := map[int]*savedStates{}, map[int]uint64{}
-	exited := map[int]bool{} // by program: a rank has ended well, which is written down once all have
+	exited := map[int]bool{} // by program: a rank has succeeded, which is recorded once all have
 	cancelled := map[int]bool{}
 	open := map[string]PastAttempt{}
 	var order []string
@@ -156,7 +156,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int, elastic bool) (*P
 	return p, nil
 }
 
-// ranksOf returns how many ranks each attempt had. Of one that was cut short, some may have no line.
+// ranksOf returns the number of ranks of each attempt. If an attempt was cut short, some may have no line.
 func ranksOf(entries []journal.Entry, least int, place func(key string) (number, rank int, err error)) (map[uint64]int, error) {
 	of := map[uint64]int{}
 	for i, e := range entries {
@@ -172,7 +172,7 @@ func ranksOf(entries []journal.Entry, least int, place func(key string) (number,
 	return of, nil
 }
 
-// lossOf returns a loss as the journal has it, where one that is no number is absent.
+// lossOf returns a loss as recorded in the journal, where NaN is absent.
 func lossOf(loss *float64) float64 {
 	if loss == nil {
 		return math.NaN()

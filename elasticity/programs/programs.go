@@ -1,11 +1,10 @@
-// Package programs runs users' programs on machines that come and go: one program on all machines together (a gang), or an
-// array of tasks, one per machine. When a machine is lost, its program restarts from its newest state. The package decides
-// which machine runs what, what an exit means, and when a program has failed. It knows nothing about what a program computes,
-// how its state reaches the store (package program), and which machines there are (elasticity/fleet, under elasticity/restart's
-// controller).
+// Package programs runs users' programs on machines that come and go: one program on all machines together (a gang), or an array of tasks,
+// one per machine. When a machine is lost, its program restarts from its newest state. The package decides which machine runs what, what an
+// exit means, and when a program has failed. It knows nothing about what a program computes, how its state reaches the store (package
+// program), and which machines there are (elasticity/fleet, under elasticity/restart's controller).
 //
-// Each start of a program is a numbered attempt. Reports of older attempts are ignored, so that of two machines that both run
-// rank 0 only one counts.
+// Each start of a program is a numbered attempt. Reports of older attempts are ignored, so that only one of two machines running rank 0
+// counts.
 package programs
 
 import (
@@ -21,24 +20,24 @@ import (
 	"github.com/tierml/tierml/sched/trials"
 )
 
-// Config configures Work. Durations are market time unless said otherwise.
+// Config configures Work. Durations are in market time unless noted.
 type Config struct {
 	tempo.Settings
-	Count int            // of machines: ranks of a gang, or tasks at a time
-	Least int            // machines that a gang starts on; 0 = Count
+	Count int            // number of machines: ranks of a gang, or concurrent tasks
+	Least int            // machines that a gang needs to start; 0 = Count
 	Tasks int            // of an array; 0 = one program on all machines together
-	Sweep *trials.Sweep  // whose trials the tasks are; nil = they are no trials
-	Knobs []trials.Range // of the program, of whole numbers, which are sought while it runs; none = it has none
-	Share float64        // of the program's time that trials of its knobs may lose
-	// Elastic: of a gang only the rank on a lost machine starts again, as a task would, and the others run on. Master is the coordinator that
-	// they meet at, as host:port; empty = none.
+	Sweep *trials.Sweep  // the sweep whose trials the tasks are; nil = none
+	Knobs []trials.Range // integer knobs of the program, tuned while it runs; none = not tuned
+	Share float64        // share of the program's time that knob trials may lose
+	// Elastic: in a gang only the rank on a lost machine restarts, like a task, and the others continue. Master is their coordinator, as
+	// host:port; empty = none.
 	Elastic bool
 	Master  string
-	Retries int   // after failures of a program's own, each
+	Retries int   // after each program's own failures
 	Of      int64 // the step at which a program is done; 0 = unknown
-	// Length is how long a program is expected to take; 0 = unknown.
+	// Length is a program's expected duration; 0 = unknown.
 	Length time.Duration
-	// State: programs have state that is mirrored, and are not done before the last of it is.
+	// State: programs have state that is mirrored, and are not done before the last of it has been.
 	State bool
 
 	Spec        []byte // program.Spec as JSON
@@ -46,19 +45,19 @@ type Config struct {
 	Heartbeat   time.Duration // wall clock
 	OrphanAfter time.Duration // wall clock
 	Grace       time.Duration // wall clock: from SIGTERM to SIGKILL
-	// Orphaned is how long a program may run on after its machine was given up or its controller lost, until it has ended by itself. Until then no
-	// other copy of it starts, unless the provider says that the machine is gone. 0 = such programs end at once.
+	// Orphaned is how long a program may keep running after its machine was given up or its controller lost, until it ends by itself. Until
+	// then no other copy starts, unless the provider reports that the machine has ended. 0 = such programs end at once.
 	Orphaned time.Duration
-	// SaveWithin is how long a program that is stopped may take to end and to have its state mirrored.
+	// SaveWithin is how long a stopped program may take to end and to have its state mirrored.
 	SaveWithin time.Duration
-	// SaveEvery is how often a gang of several ranks is saved, all ranks in a round; others save by themselves. 0 = never.
+	// SaveEvery is the interval at which a gang of several ranks is saved, all ranks in a round; others save by themselves. 0 = never.
 	SaveEvery time.Duration
 	// StepEvery is the shortest time between two journal lines on one program's progress.
 	StepEvery time.Duration
-	// FirstID is beyond all numbers of commands of earlier controllers.
+	// FirstID is above all command numbers of earlier controllers.
 	FirstID uint64
-	Past    *Past // nil = the run begins
-	// TakesOver: the controller before did not end in order. What its machines run continues.
+	Past    *Past // nil = a new run
+	// TakesOver: the previous controller did not end in order. The programs on its machines continue.
 	TakesOver bool
 }
 
@@ -69,7 +68,7 @@ func New(machines restart.Config, cfg Config) *restart.Controller {
 	})
 }
 
-// programs returns how many start and end by themselves: tasks, or ranks of an elastic gang.
+// programs returns how many start and end separately: tasks, or ranks of an elastic gang.
 func (c *Config) programs() int {
 	switch {
 	case c.Tasks > 0:
@@ -83,7 +82,7 @@ func (c *Config) programs() int {
 // apart reports whether each program has one machine.
 func (c *Config) apart() bool { return c.Tasks > 0 || c.Elastic }
 
-// ranks returns how many machines one program runs on at the most.
+// ranks returns the maximum number of machines of one program.
 func (c *Config) ranks() int {
 	if c.apart() {
 		return 1
@@ -91,7 +90,7 @@ func (c *Config) ranks() int {
 	return c.Count
 }
 
-// least returns how many machines a gang starts on.
+// least returns the number of machines that a gang needs to start.
 func (c *Config) least() int {
 	if c.Least > 0 {
 		return min(c.Least, c.Count)
@@ -117,7 +116,7 @@ type saved struct {
 // savedStates tracks the newest state of a program that all its ranks have saved.
 type savedStates struct {
 	newest []saved  // of each rank
-	rounds []uint64 // in which they were saved since the set; 0 = they were not
+	rounds []uint64 // rounds in which they were saved since the set; 0 = none
 	set    []saved
 }
 
@@ -125,13 +124,13 @@ func newSavedStates(ranks int) savedStates {
 	return savedStates{newest: make([]saved, ranks), rounds: make([]uint64, ranks), set: make([]saved, ranks)}
 }
 
-// resize makes the next set one of this many ranks. The present one stays until that is complete.
+// resize sets the number of ranks of the next set. The current set stays until that is complete.
 func (k *savedStates) resize(ranks int) {
 	k.newest, k.rounds = make([]saved, ranks), make([]uint64, ranks)
 	copy(k.newest, k.set)
 }
 
-// of returns what a rank resumes from: a new one has nothing.
+// of returns the state that a rank resumes from; a new rank has none.
 func (k *savedStates) of(rank int) saved {
 	if rank < len(k.set) {
 		return k.set[rank]
@@ -142,7 +141,7 @@ func (k *savedStates) of(rank int) saved {
 // last is the round of states that are saved when programs have ended.
 const last = 1 << 52
 
-// keep notes a rank's state of a round, and reports whether the ranks have a complete new set by it.
+// keep records a rank's state of a round, and reports whether this completes a new set.
 func (k *savedStates) keep(rank int, s saved, round uint64) (complete bool) {
 	k.newest[rank], k.rounds[rank] = s, round
 	for _, other := range k.rounds {
@@ -155,10 +154,10 @@ func (k *savedStates) keep(rank int, s saved, round uint64) (complete bool) {
 	return true
 }
 
-// again forgets what an ended attempt had saved beyond the set.
+// again discards what an ended attempt had saved beyond the set.
 func (k *savedStates) again() { clear(k.rounds) }
 
-// step returns the one that the set holds: the least of the ranks that count any.
+// step returns the set's step: the minimum of the ranks that count steps.
 func (k *savedStates) step() (least int64) {
 	for _, s := range k.set {
 		if s.step > 0 && (least == 0 || s.step < least) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Take takes an event in.
+// Take processes an event.
 func (w *Work) Take(e step.Event) {
 	switch e := e.(type) {
 	case elasticity.Listed:
@@ -71,7 +71,7 @@ func (w *Work) takeReport(id step.ID, report tiers.Report) {
 	}
 }
 
-// ofProgram reports whether a report is about what a machine runs.
+// ofProgram reports whether a report concerns a machine's program.
 func ofProgram(r tiers.Report) bool {
 	switch r.(type) {
 	case tiers.ProgramStarted, tiers.ProgramAdvanced, tiers.ProgramSaved, tiers.ProgramSaveFailed, tiers.ProgramExited:
@@ -80,15 +80,15 @@ func ofProgram(r tiers.Report) bool {
 	return false
 }
 
-// ofAttempt calls f with what a machine runs if that is the attempt which a report is about. Reports of older ones are fenced: what
-// they say of a rank is not true any more.
+// ofAttempt calls f with a machine's program if the report is about its present attempt. Reports of older attempts are fenced: they no
+// longer describe the rank.
 func (w *Work) ofAttempt(x *worker, attempt uint64, f func(*unit, *rank)) {
 	if it := x.on; it != nil && it.attempt == attempt {
 		f(it, it.rankOf(x))
 	}
 }
 
-// takeHello: an agent has called. One that runs nothing although it should has begun anew.
+// takeHello handles an agent's call. An agent without a program that should have one has restarted.
 func (w *Work) takeHello(id step.ID, x *worker, hello tiers.Hello) {
 	if x == nil {
 		w.early[id] = hello
@@ -96,7 +96,7 @@ func (w *Work) takeHello(id step.ID, x *worker, hello tiers.Hello) {
 		return
 	}
 	if w.takingOver {
-		w.attempt = max(w.attempt, x.claimed(hello)) // it is not given out again, though it may be in no line
+		w.attempt = max(w.attempt, x.claimed(hello)) // it is never reused, though the journal may not have it
 	}
 	x.address, x.broken = hello.Address, time.Time{}
 	if !x.heard.IsZero() {
@@ -111,7 +111,7 @@ func (w *Work) takeHello(id step.ID, x *worker, hello tiers.Hello) {
 	}
 }
 
-// takeCall: an agent that knows nothing has called.
+// takeCall handles the call of an agent that has no state.
 func (w *Work) takeCall(x *worker) {
 	if x.called || !x.Staying() {
 		return
@@ -123,7 +123,7 @@ func (w *Work) takeCall(x *worker) {
 	}
 }
 
-// takeStarted: a rank runs. Work counts from when all do.
+// takeStarted handles a started rank. Work counts from when all ranks run.
 func (w *Work) takeStarted(it *unit, r *rank, e tiers.ProgramStarted) {
 	if !r.startedAt.IsZero() {
 		return
@@ -134,7 +134,7 @@ func (w *Work) takeStarted(it *unit, r *rank, e tiers.ProgramStarted) {
 	r.resumed = e.Step
 	it.prepared = max(it.prepared, w.cfg.Market(time.Duration((e.Fetch+e.Setup)*float64(time.Second))))
 	w.Record(func() journal.Entry {
-		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore, Settings: w.settings[it.number]}) // of numbers and texts
+		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore, Settings: w.settings[it.number]}) // consists of numbers and strings
 		return journal.Entry{Kind: journal.ProgramStart, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Clock: e.Step,
 			Bytes: e.Bytes, Model: from.manifest, Details: details, Why: step.Printable(e.Note)}
 	})
@@ -159,8 +159,8 @@ func (it *unit) rankNumber(of *rank) int {
 	return 0
 }
 
-// takeAdvanced writes a line now and then: programs may count thousands of steps a second. A program may continue from before its
-// state's step, as it saves by itself now and then, or as it has not read it.
+// takeAdvanced writes a line at intervals: programs may count thousands of steps a second. A program may continue from before its state's
+// step, as it saves by itself at times, or has not read it.
 func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 	before := it.step()
 	r.step = e.Step
@@ -187,7 +187,8 @@ func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 	})
 }
 
-// repeats compares the steps of an attempt with that of the state that it began with, and writes down where it began before it, and when it was there again.
+// repeats compares an attempt's steps with the step of its initial state, and records if it began earlier, and when it reached that step
+// again.
 func repeats(w *Work, it *unit, r *rank, step int64) (written bool) {
 	began := r.resumed > 0 && !r.behind && step < r.resumed
 	again := r.behind && step >= r.resumed
@@ -241,7 +242,7 @@ func (w *Work) takeSaved(it *unit, r *rank, e tiers.ProgramSaved) {
 	}
 }
 
-// takeSaveFailed: the machine tries again at its next interval, unless the program has ended.
+// takeSaveFailed records it: the machine retries at its next interval, unless the program has ended.
 func (w *Work) takeSaveFailed(it *unit, r *rank, e tiers.ProgramSaveFailed) {
 	w.Record(func() journal.Entry {
 		return journal.Entry{Kind: journal.ProgramSaveFailed, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt,
@@ -260,7 +261,7 @@ func (w *Work) takeExited(it *unit, r *rank, e tiers.ProgramExited) {
 	r.cpu, r.memory = e.CPU, e.Memory
 	switch {
 	case r.well(w.cfg.State) || e.Asked || !it.winding.IsZero():
-	case len(it.ranks) == 1 && !w.cfg.Elastic && e.Signal == "" && !r.w.Warned: // no other machine can be the cause, nor a shutdown of this one
+	case len(it.ranks) == 1 && !w.cfg.Elastic && e.Signal == "" && !r.w.Warned: // neither another machine nor a shutdown of this one can be the cause
 		w.fail(it)
 	case it.suspected.IsZero():
 		it.suspected = w.Awake.Now()

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// begin gives programs to machines.
+// begin assigns programs to machines.
 func (w *Work) begin() {
 	if w.Closing() || w.takingOver {
 		return
@@ -33,7 +33,7 @@ func (w *Work) begin() {
 	}
 }
 
-// next returns the task that is to run: of a sweep's trials that have settings one that has reached the fewest rungs, so that the others need not
+// next returns the task to run next: of a sweep's trials with settings, one that has reached the fewest rungs, so that the others need not
 // wait for its feedback.
 func (w *Work) next() (next *unit) {
 	for _, it := range w.items {
@@ -44,10 +44,10 @@ func (w *Work) next() (next *unit) {
 	return next
 }
 
-// idle reports whether a machine can be given a program.
+// idle reports whether a machine can be assigned a program.
 func (x *worker) idle() bool { return x.called && x.broken.IsZero() && x.on == nil && x.Staying() }
 
-// beginGang starts the program when a whole fleet is there.
+// beginGang starts the program when a whole fleet is ready.
 func (w *Work) beginGang() {
 	if !w.items[0].waiting() || !w.items[0].alone(w) || w.fleet.Awaiting() {
 		return
@@ -69,11 +69,11 @@ func (w *Work) beginGang() {
 	}
 }
 
-// worthGrowing is how many times as long as its last start a gang has run, at the least, before it starts again on more machines: so
-// at most a tenth of its time goes there, without an estimate of how long it will run.
+// worthGrowing is the minimum ratio of a gang's running time to the length of its last start before it restarts on more machines: so
+// restarts take at most a tenth of its time, without an estimate of its remaining time.
 const worthGrowing = 10
 
-// grow has a gang start again on more machines, when there are some and a state of all ranks has just been saved.
+// grow restarts a gang on more machines, if there are some and a state of all ranks has just been saved.
 func (w *Work) grow() {
 	it := w.items[0]
 	saved := it.whole
@@ -87,7 +87,7 @@ func (w *Work) grow() {
 		case x.idle():
 			more++
 		case x.Staying() && x.on == nil:
-			return // it boots: all start together
+			return // it is booting: all start together
 		}
 	}
 	more = min(more, w.cfg.Count-len(it.ranks))
@@ -133,7 +133,7 @@ func (w *Work) start(it *unit, team []*worker) {
 	}
 }
 
-// join: machines take part from their first program on.
+// join makes machines take part from their first program on.
 func (w *Work) join(team []*worker) {
 	fresh := slices.DeleteFunc(slices.Clone(team), func(x *worker) bool { return x.Joined > 0 })
 	for _, x := range fresh {
@@ -156,10 +156,10 @@ func (w *Work) scheduleSave(it *unit) {
 	}
 }
 
-// lateAfter is how many intervals may pass without a complete save before somebody should know: as for single programs (package program).
+// lateAfter is the number of intervals without a complete save after which it is reported, as for single programs (package program).
 const lateAfter = 3
 
-// overdue records once that the rounds of a gang do not succeed.
+// overdue records once that a gang's rounds fail.
 func (w *Work) overdue(it *unit) {
 	if it.late || it.since.IsZero() || w.Now.Sub(it.since) <= lateAfter*w.cfg.SaveEvery {
 		return
@@ -172,7 +172,7 @@ func (w *Work) overdue(it *unit) {
 	})
 }
 
-// unsaved returns the first rank that has not saved the round at hand.
+// unsaved returns the first rank that has not saved the current round.
 func (it *unit) unsaved() *rank {
 	for i := range it.ranks {
 		if it.kept.rounds[i] != it.round {
@@ -182,8 +182,8 @@ func (it *unit) unsaved() *rank {
 	return &it.ranks[0]
 }
 
-// save has all ranks of a gang saved when a round is due. A round that some have not saved is requested again, from these: rounds that never meet
-// would push the newest set out of the store, which keeps two of each rank.
+// save starts a round of saves of all ranks of a gang when one is due. A round that some have not saved is requested from them again:
+// otherwise incomplete rounds would push the newest set out of the store, which keeps two states per rank.
 func (w *Work) save() {
 	for _, it := range w.items {
 		if it.running() && !it.saveAt.IsZero() {
@@ -205,8 +205,7 @@ func (w *Work) save() {
 	}
 }
 
-// stopInOrder stops programs in order that are to go elsewhere, or when the run is to end: their state is saved, and they begin again
-// from it.
+// stopInOrder gracefully stops programs that should move, or when the run should end: their state is saved, and they restart from it.
 func (w *Work) stopInOrder() {
 	for _, it := range w.items {
 		if !it.running() || !it.winding.IsZero() {
@@ -227,7 +226,7 @@ func (w *Work) stopInOrder() {
 	}
 }
 
-// goingAway is why most programs are stopped.
+// goingAway is the reason for most stops.
 const goingAway = "one of its machines is about to be reclaimed"
 
 // asked reports whether a rank has ended because of a notice.
@@ -250,8 +249,8 @@ func (w *Work) wind(it *unit, why string) {
 	}
 }
 
-// judgeExits decides what an unrequested exit means: when a machine of the program is going or gone it is part of that,
-// otherwise it is the program's own failure.
+// judgeExits decides what an unrequested exit means: if a machine of the program is going or gone that is the cause, otherwise it is the
+// program's own failure.
 func (w *Work) judgeExits() {
 	for _, it := range w.items {
 		if it.suspected.IsZero() || !it.running() {
@@ -294,7 +293,7 @@ func (w *Work) settle() {
 	}
 }
 
-// done: a program has ended well.
+// done handles a program that has succeeded.
 func (w *Work) done(it *unit) {
 	w.fleet.Progressed()
 	for i := range it.ranks {
@@ -305,7 +304,7 @@ func (w *Work) done(it *unit) {
 	w.free(it)
 }
 
-// fail: a program has failed by itself. It is tried again, as often as the job allows.
+// fail handles a program that has failed by itself. It is retried as often as the job allows.
 func (w *Work) fail(it *unit) {
 	it.failures++
 	bad := it.failed()
@@ -333,7 +332,7 @@ func (w *Work) fail(it *unit) {
 	w.stop(it, journal.Lost, journal.FailedElsewhere)
 	switch {
 	case again:
-	case phase == phaseSetup: // it is the same for all
+	case phase == phaseSetup: // would fail on all machines
 		w.Fail(fmt.Sprintf("setup failed %s: %s", times(it.failures), said))
 	case w.cfg.Tasks == 0:
 		w.Fail(fmt.Sprintf("the program failed %s; the last time %s: %s", times(it.failures), why, said))
@@ -347,7 +346,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// lastLines returns the last that were printed and mean something, or else the reason.
+// lastLines returns the last meaningful lines of output, or else the reason.
 func (r *rank) lastLines(most int) string {
 	var lines []string
 	for line := range strings.Lines(r.tail) {
@@ -364,7 +363,7 @@ func (r *rank) lastLines(most int) string {
 	return "it printed nothing"
 }
 
-// noise matches lines that installers print after the one that matters: notices, warnings and hints of pip and npm, and rulers.
+// noise matches lines that installers print after the meaningful one: notices, warnings and hints of pip and npm, and rulers.
 var noise = regexp.MustCompile(`^(\[notice\]|WARNING: |hint: |note: This (is|error) |npm notice|╰─> See |[-=╰╭│─> ]*$)`)
 
 // failed returns the rank whose exit is the failure: the first that ended by itself.
@@ -377,7 +376,7 @@ func (it *unit) failed() *rank {
 	return &it.ranks[0]
 }
 
-// words say how a program ended.
+// words describes how a program ended.
 func (r *rank) words() string {
 	switch {
 	case r.phase != phaseRun:
@@ -390,11 +389,11 @@ func (r *rank) words() string {
 	return fmt.Sprintf("%s ended with exit code %d", r.key, r.code)
 }
 
-// stop ends an attempt: what was done since the state that is saved is lost. Machines that stay are free for others.
+// stop ends an attempt: work since the saved state is lost. Remaining machines are free for other programs.
 func (w *Work) stop(it *unit, outcome, why string) {
 	if outcome == journal.Lost {
 		if w.tuned != nil && it.winding.IsZero() {
-			w.tuned.changing = nil // what it costs is the market's doing, too
+			w.tuned.changing = nil // the market contributes to its cost
 		}
 		w.breaks++
 		if at, safe := it.step(), it.kept.step(); at > safe && !(elastic{w}).others(it) {
@@ -404,7 +403,7 @@ func (w *Work) stop(it *unit, outcome, why string) {
 	for i := range it.ranks {
 		r := &it.ranks[i]
 		if r.w == nil {
-			continue // it has its line
+			continue // already recorded
 		}
 		if !r.exited && it.winding.IsZero() && !r.w.Lost && !r.w.Ended {
 			w.send(r.w, tiers.StopProgram{Attempt: it.attempt, Grace: w.cfg.Grace})
@@ -416,7 +415,7 @@ func (w *Work) stop(it *unit, outcome, why string) {
 	w.fleet.Replan()
 }
 
-// end writes down that a rank's attempt has ended.
+// end records the end of a rank's attempt.
 func (w *Work) end(it *unit, r *rank, outcome, why string) {
 	w.Record(func() journal.Entry {
 		e := journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Outcome: outcome,
@@ -432,7 +431,7 @@ func (w *Work) end(it *unit, r *rank, outcome, why string) {
 	r.w.on, r.w = nil, nil
 }
 
-// free makes a program wait, or leaves it at its end.
+// free returns a program to waiting, or leaves it ended.
 func (w *Work) free(it *unit) {
 	for i := range it.ranks {
 		if x := it.ranks[i].w; x != nil {

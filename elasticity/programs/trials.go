@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// takeFeedback writes down a trial's loss when it has reached its next rung: the first that it reports there.
+// takeFeedback records a trial's loss when it has reached its next rung: the first loss reported there.
 func (w *Work) takeFeedback(it *unit, e tiers.ProgramAdvanced) bool {
 	if s := w.cfg.Sweep; s == nil || !e.HasLoss || len(it.losses) == len(s.Rungs) || e.Step < s.Rungs[len(it.losses)].At {
 		return false
@@ -21,8 +21,8 @@ func (w *Work) takeFeedback(it *unit, e tiers.ProgramAdvanced) bool {
 	return true
 }
 
-// judgeTrials pauses trials at their rungs until it is certain that they continue, and drops those that cannot. It draws the settings of
-// later trials where they rest on results.
+// judgeTrials pauses trials at their rungs until they are certain to continue, and drops those that cannot. It draws the settings of later
+// trials if they depend on results.
 func (w *Work) judgeTrials() {
 	if w.cfg.Sweep == nil || w.Closing() {
 		return
@@ -49,7 +49,7 @@ func (w *Work) judgeTrials() {
 	}
 }
 
-// outcomes returns how far trials have come.
+// outcomes returns the trials' progress.
 func (w *Work) outcomes() []trials.Trial {
 	all := make([]trials.Trial, len(w.items))
 	for i, it := range w.items {
@@ -59,8 +59,8 @@ func (w *Work) outcomes() []trials.Trial {
 	return all
 }
 
-// draw gives settings to the trials that have none yet, in their order, as far as there are results for them. Settings are in the journal once
-// a trial has begun; one that has not may get others from the next controller, which knows more results.
+// draw assigns settings to trials without any, in order, as far as results permit. The journal has the settings of trials that have begun;
+// others may get different ones from the next controller, which knows more results.
 func (w *Work) draw(all []trials.Trial) {
 	for i, settings := range w.settings {
 		if settings != nil {
@@ -68,7 +68,7 @@ func (w *Work) draw(all []trials.Trial) {
 		}
 		settings, ready := w.cfg.Sweep.Draw(all[:i])
 		if !ready {
-			return // those after it need more results
+			return // later ones need more results
 		}
 		w.settings[i] = settings
 	}

@@ -29,8 +29,8 @@ import (
 //  4. settle ends it when all ranks have ended well (done), when the last states are safe, or when SaveWithin has passed.
 //  5. A machine that is lost ends it at once (Lose); what was done beyond the saved state is lost.
 //
-// An unrequested exit is judged late (judgeExits): a rank often fails because another's machine is gone, and that is noticed
-// after it. Only where no machine is to blame has the program itself failed, which Retries limits.
+// An unrequested exit is judged late (judgeExits): a rank often fails because another's machine is gone, which is detected later. Only if
+// no machine is to blame has the program itself failed, which Retries limits.
 type Work struct {
 	*step.Step
 	cfg    *Config
@@ -38,20 +38,20 @@ type Work struct {
 	demand *fleet.Demand
 
 	workers map[step.ID]*worker
-	roster  []*worker // those that are not archived, in the order in which they were bought
+	roster  []*worker // machines that are not archived, in order of purchase
 	joins   int
 
 	items      []*unit
-	settings   []map[string]string     // of programs: a sweep's trials have some; nil = none, or they are not drawn yet
+	settings   []map[string]string     // of programs: a sweep's trials have some; nil = none, or not drawn yet
 	tuned      *tuned                  // nil = the program has no knobs
 	compare    bool                    // trials have reached a rung, or their end
 	attempt    uint64                  // so far, of all programs and controllers
 	command    uint64                  // the last one's number
-	early      map[step.ID]tiers.Hello // of agents whose launch is not answered yet
-	takingOver bool                    // from a former controller: it is not known yet what its machines run
+	early      map[step.ID]tiers.Hello // of agents whose launch is unanswered
+	takingOver bool                    // from a previous controller: it is not known yet what its machines run
 	listed     time.Time               // by Step.Awake, when the provider had listed them
-	breaks     int                     // attempts that ended before their time
-	lost       int64                   // steps that they lost
+	breaks     int                     // attempts that ended early
+	lost       int64                   // steps lost by them
 	shaken     time.Time               // by Step.Awake, when an elastic gang last lost a rank with its machine; zero = never
 }
 
@@ -83,7 +83,7 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 	return w
 }
 
-// recall resumes a program from an earlier controller's journal.
+// recall restores a program from an earlier controller's journal.
 func (w *Work) recall(it *unit, was PastProgram) {
 	it.over, it.ok, it.dropped = was.Finished || was.Dropped || was.Cancelled, was.Finished || was.Dropped, was.Dropped
 	it.losses = was.Losses
@@ -96,7 +96,7 @@ func (w *Work) recall(it *unit, was PastProgram) {
 	if was.Cancelled {
 		it.cancel = "before"
 	}
-	if n := len(was.Resume); n > 0 && n < len(it.ranks) { // a gang on fewer machines than there may be
+	if n := len(was.Resume); n > 0 && n < len(it.ranks) { // a gang on fewer machines than its maximum
 		it.resize(n, w.cfg)
 		it.kept.set = make([]saved, n)
 	}
@@ -109,7 +109,7 @@ func (w *Work) recall(it *unit, was PastProgram) {
 	}
 }
 
-// Begin adopts machines of the controller before, and writes down what has ended with it.
+// Begin adopts the previous controller's machines, and records what has ended with it.
 func (w *Work) Begin() {
 	for _, x := range w.roster {
 		x.since = w.Awake.Now()
@@ -119,7 +119,7 @@ func (w *Work) Begin() {
 	if p == nil {
 		return
 	}
-	for _, it := range w.items { // the controller before may have waited for copies to end, and was killed meanwhile
+	for _, it := range w.items { // the previous controller may have been killed while waiting for copies to end
 		if w.Now.Sub(p.Programs[it.number].Lost) < w.cfg.Orphaned {
 			it.orphaned(w, nil)
 		}
@@ -129,7 +129,7 @@ func (w *Work) Begin() {
 	}
 }
 
-// CutShort forgets what runs: all machines are being terminated, and save what they can.
+// CutShort forgets running programs: all machines are being terminated, and save what they can.
 func (w *Work) CutShort() {
 	for _, it := range w.items {
 		if it.running() {
@@ -141,15 +141,15 @@ func (w *Work) CutShort() {
 	}
 }
 
-// Busy reports whether an end in order has to wait.
+// Busy reports whether a graceful end has to wait.
 func (w *Work) Busy() bool {
 	return w.takingOver || slices.ContainsFunc(w.items, (*unit).running)
 }
 
-// Clock is nothing: programs count in steps and tasks.
+// Clock returns 0: programs count in steps and tasks.
 func (w *Work) Clock() ps.Clock { return 0 }
 
-// Sum adds what is done: finished tasks, or the program's steps that are saved.
+// Sum adds the completed work: finished tasks, or saved steps of the program.
 func (w *Work) Sum(t *elasticity.Totals) {
 	t.Rollbacks, t.Lost = w.breaks, clock(w.lost)
 	if w.cfg.Tasks > 0 {
@@ -175,14 +175,14 @@ func (w *Work) count(of func(*unit) bool) (n int) {
 
 func (it *unit) unfinished() bool { return !it.over }
 
-// The part of fleet.Work.
+// Implementation of fleet.Work.
 
-// Need returns what the work needs of its machines now.
+// Need returns what the work currently needs of its machines.
 func (w *Work) Need() step.Need {
 	return step.Need{Standing: !w.takingOver, Begun: true, TakingOver: w.takingOver, Done: !slices.ContainsFunc(w.items, (*unit).unfinished)}
 }
 
-// Progress returns how far the work has come, in millionths of programs.
+// Progress returns how far the work has got, in millionths of programs.
 func (w *Work) Progress() step.Progress {
 	p := step.Progress{Whole: int64(len(w.items)) * whole}
 	for _, it := range w.items {
@@ -199,7 +199,7 @@ func (w *Work) Enter(m *step.Machine, _ step.Kind) {
 	w.roster = append(w.roster, x)
 }
 
-// Entered: its agent has called before its launch was answered.
+// Entered handles an agent that called before its launch was answered.
 func (w *Work) Entered(m *step.Machine) {
 	x := w.workers[m.ID]
 	hello := w.early[m.ID]
@@ -207,8 +207,8 @@ func (w *Work) Entered(m *step.Machine) {
 	w.takeHello(m.ID, x, hello)
 }
 
-// Warned: the machine's own agent should have heard of the notice, too, and ends its program in order. One whose metadata service does not answer has
-// not, and the controller tells it to a little later.
+// Warned handles a notice. The machine's own agent should also have received it, and ends its program gracefully. If its metadata service
+// does not respond it has not, and the controller sends it the notice a little later.
 func (w *Work) Warned(m *step.Machine) (due bool) {
 	if x := w.workers[m.ID]; !x.warned {
 		x.deaf = w.Awake.Now()
@@ -216,7 +216,7 @@ func (w *Work) Warned(m *step.Machine) (due bool) {
 	return true
 }
 
-// Lose takes a machine out of the work; the program that it runs begins again elsewhere.
+// Lose removes a machine from the work; its program restarts elsewhere.
 func (w *Work) Lose(m *step.Machine) {
 	x := w.workers[m.ID]
 	x.Lost = true
@@ -226,7 +226,7 @@ func (w *Work) Lose(m *step.Machine) {
 	w.fleet.Lost(m, x.met)
 }
 
-// leave ends an attempt of which a machine is gone, unless the machine had done its part.
+// leave ends an attempt that has lost a machine, unless the machine had finished its part.
 func (w *Work) leave(it *unit, x *worker) {
 	r := it.rankOf(x)
 	if !r.exited {
@@ -242,24 +242,24 @@ func (w *Work) leave(it *unit, x *worker) {
 // Rearrange changes nothing: programs stay where they are.
 func (w *Work) Rearrange() {}
 
-// Holds reports whether a machine that is to leave still runs something; it is saved first.
+// Holds reports whether a departing machine is still running something, which is saved first.
 func (w *Work) Holds(m *step.Machine) bool { return w.workers[m.ID].on != nil }
 
-// Idle reports whether a machine has no work: one that is lost has none.
+// Idle reports whether a machine has no work; a lost one has none.
 func (w *Work) Idle(*step.Machine) bool { return true }
 
-// Connected reports whether a machine's agent has been heard of lately.
+// Connected reports whether a machine's agent has been heard recently.
 func (w *Work) Connected(m *step.Machine) bool {
 	x := w.workers[m.ID]
 	return x != nil && x.called && x.broken.IsZero() && !x.Lost
 }
 
-// Archive forgets machines that are archived.
+// Archive removes archived machines.
 func (w *Work) Archive() {
 	w.roster = slices.DeleteFunc(w.roster, func(x *worker) bool { return x.Archived })
 }
 
-// CheckSilence gives up machines that do not call, or have fallen silent.
+// CheckSilence gives up machines that do not call, or have gone silent.
 func (w *Work) CheckSilence() {
 	for _, x := range w.roster {
 		if x.Lost || x.Ended {
@@ -276,7 +276,7 @@ func (w *Work) CheckSilence() {
 	}
 }
 
-// NextDue calls by with each time at which there is something to do although nothing happens.
+// NextDue calls by with each time at which something is due even without events.
 func (w *Work) NextDue(by func(time.Time)) {
 	due := func(since time.Time, d time.Duration) {
 		if !since.IsZero() {
@@ -308,10 +308,10 @@ func (w *Work) NextDue(by func(time.Time)) {
 	}
 }
 
-// patience returns how long an exit waits for its cause: a machine that is lost is noticed after its program has ended.
+// patience returns how long an exit waits for its cause: a lost machine is detected after its program has ended.
 func (w *Work) patience() time.Duration { return max(w.cfg.Lag, w.cfg.BrokenAfter) }
 
-// Advance does whatever the state asks for now.
+// Advance does whatever the state now requires.
 func (w *Work) Advance() {
 	adoption{w}.takeOver()
 	w.grow()
@@ -360,7 +360,7 @@ func (w *Work) finish() {
 	w.End("the run is over: " + w.Enough)
 }
 
-// want keeps the demand of an array to its tasks: machines beyond them leave when they have none.
+// want limits an array's demand to its tasks: surplus machines leave when they have none.
 func (w *Work) want() {
 	if !w.cfg.apart() || w.Closing() || w.takingOver {
 		return

@@ -14,46 +14,45 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Trainer has a team train: by elasticity/training (Tiered), through the driver (Driven), or by whatever else can be saved and
-// begun again. It calls Attempts when the team has come further (Trained), and when a checkpoint is taken or could not be (Saved).
-// Machines that fail it gives up at Attempts.Fleet.
+// Trainer makes a team train: by elasticity/training (Tiered), through the driver (Driven), or by anything else that can be saved and
+// restarted. It calls Attempts when the team has made progress (Trained), and when a checkpoint is saved or failed (Saved). It reports
+// failing machines to Attempts.Fleet.
 type Trainer interface {
-	// Begin has a team train from the checkpoint at a clock. All its agents have called, and know nothing yet.
+	// Begin makes a team train from the checkpoint at a clock. All its agents have called, and have no state yet.
 	Begin(team []*Worker, from ps.Clock)
-	// Save takes a checkpoint of what trains. Final: of all the work.
+	// Save takes a checkpoint of the training team. Final: of all the work.
 	Save(final bool)
-	// Stop ends what a team does. Members whose process starts over are expected to call again (Attempts.Again).
+	// Stop ends a team's work. Members whose process restarts are expected to call again (Attempts.Again).
 	Stop(team []*Worker)
-	// Take takes an event in.
+	// Take processes an event.
 	Take(e step.Event)
-	// Advance does what the team's state asks for now; NextDue calls by with each time at which there is something to do although
-	// nothing happens.
+	// Advance does what the team's state now requires; NextDue calls by with each time at which something is due even without events.
 	Advance()
 	NextDue(by func(time.Time))
-	// Connected reports whether a machine has been learned of lately.
+	// Connected reports whether a machine has been heard recently.
 	Connected(id step.ID) bool
 }
 
 // Worker is a machine as attempts see it.
 type Worker struct {
 	*step.Machine
-	Kind   step.Kind // what its type is declared to do
-	since  time.Time // that its agent should call, by Step.Awake
+	Kind   step.Kind // declared properties of its type
+	since  time.Time // when its agent should call, by Step.Awake
 	called bool
 	met    bool // it has called before
 }
 
-// Attempts is training by one team after the other.
+// Attempts trains by one team after another.
 //
-// Invariant: at most one team trains, and saved never falls. What was done beyond saved when a team stops is lost, and is counted as such.
+// Invariant: at most one team trains, and saved never decreases. Work beyond saved when a team stops is lost, and counted as such.
 //
 //  1. train: when every machine that stays has called and they are as many as wanted, they all form a team that begins at saved.
 //  2. Trained reports how far it has come; between reports its pace says so (done).
 //  3. save takes a checkpoint by its interval, at the end, and before machines of the team are given up.
 //  4. stop: the first machine that is gone ends the attempt. Those that stay start over, with empty processes, and 1 follows.
 //
-// A notice changes nothing: it is not used to save (docs/policies.md). The next controller does not adopt a team: it writes down what is lost
-// beyond the newest checkpoint, ends the machines (forgotten), and begins with 1.
+// A notice has no effect: it is not used to save (docs/policies.md). The next controller does not adopt a team: it records what is lost
+// beyond the newest checkpoint, ends the machines (forgotten), and begins again.
 type Attempts struct {
 	*step.Step
 	cfg     *Config
@@ -61,37 +60,37 @@ type Attempts struct {
 	trainer Trainer
 
 	workers map[step.ID]*Worker
-	roster  []*Worker // those that are not archived, in the order in which they were bought
+	roster  []*Worker // machines that are not archived, in order of purchase
 	joins   int
 
 	now        *attempt // nil while no team trains
 	began      uint64   // attempts so far, by all controllers
 	clocks     ps.Clock // of the whole work
 	saved      ps.Clock // the newest checkpoint
-	home       string   // the region where the last team trained, and saved; empty = none has yet
-	reached    ps.Clock // the highest clock that any attempt is known to have reached
-	takingOver bool     // from a former controller: the results of its launches are not known yet
+	home       string   // the region where the last team trained and saved; empty = none yet
+	reached    ps.Clock // the highest clock known to have been reached by any attempt
+	takingOver bool     // from a previous controller: the results of its launches are not known yet
 
 	rollbacks int
 	lost      ps.Clock // clocks that roll-backs undid
 }
 
-// attempt is one team's training, from the checkpoint that it began with until it stops.
+// attempt is one team's training, from its initial checkpoint until it stops.
 type attempt struct {
 	team  []*Worker
 	began bool // it has read the checkpoint
-	// clock was complete at `at`, and another takes pace.
+	// clock was complete at `at`, and the next takes pace.
 	clock ps.Clock
 	at    time.Time
 	pace  time.Duration
-	took  time.Duration // that the last clock did
+	took  time.Duration // the length of the last clock
 
 	saveAt time.Time // the next checkpoint; zero = none
 	saving bool
-	tries  int // of the last checkpoint, in vain
+	tries  int // failures of the last checkpoint
 }
 
-// maxSaves is how often the last checkpoint is tried before the run fails.
+// maxSaves bounds the tries of the last checkpoint before the run fails.
 const maxSaves = 5
 
 func newAttempts(cfg *Config, s *step.Step, f *fleet.Fleet) *Attempts {
@@ -112,14 +111,14 @@ func (a *Attempts) begin() {
 	}
 }
 
-// The part of fleet.Work.
+// Implementation of fleet.Work.
 
-// Need returns what the work needs of its machines now.
+// Need returns what the work currently needs of its machines.
 func (a *Attempts) Need() step.Need {
 	return step.Need{Standing: !a.takingOver, Begun: true, TakingOver: a.takingOver, Done: a.done() >= a.clocks}
 }
 
-// Progress returns how far the work has come.
+// Progress returns how far the work has got.
 func (a *Attempts) Progress() step.Progress {
 	p := step.Progress{Done: int64(a.done()), Saved: int64(a.saved), Whole: int64(a.cfg.Clocks)}
 	if a.cfg.Continuous {
@@ -141,13 +140,13 @@ func (a *Attempts) Enter(m *step.Machine, kind step.Kind) {
 	a.roster = append(a.roster, w)
 }
 
-// Entered: its agent has called before its launch was answered.
+// Entered handles an agent that called before its launch was answered.
 func (a *Attempts) Entered(m *step.Machine) { a.takeCall(a.workers[m.ID]) }
 
-// Warned changes nothing: the team trains on until the machine goes.
+// Warned changes nothing: the team trains until the machine goes.
 func (a *Attempts) Warned(*step.Machine) (due bool) { return true }
 
-// Lose takes a machine out of the work; a team that trained stops.
+// Lose removes a machine from the work; its team stops training.
 func (a *Attempts) Lose(m *step.Machine) {
 	w := a.workers[m.ID]
 	w.Lost = true
@@ -160,18 +159,18 @@ func (a *Attempts) Lose(m *step.Machine) {
 // Rearrange changes nothing: a team stays as it is.
 func (a *Attempts) Rearrange() {}
 
-// Holds reports whether a machine that is to leave still trains; what it has done is saved first.
+// Holds reports whether a departing machine is still training; its work is saved first.
 func (a *Attempts) Holds(m *step.Machine) bool {
 	return a.now != nil && slices.Contains(a.now.team, a.workers[m.ID])
 }
 
-// Idle reports whether a machine has no work: one that is lost has none.
+// Idle reports whether a machine has no work; a lost one has none.
 func (a *Attempts) Idle(*step.Machine) bool { return true }
 
-// Connected reports whether a machine's agent has been learned of lately.
+// Connected reports whether a machine's agent has been heard recently.
 func (a *Attempts) Connected(m *step.Machine) bool { return a.trainer.Connected(m.ID) }
 
-// Archive forgets machines that are archived.
+// Archive removes archived machines.
 func (a *Attempts) Archive() {
 	a.roster = slices.DeleteFunc(a.roster, func(w *Worker) bool { return w.Archived })
 }
@@ -189,14 +188,14 @@ func (a *Attempts) take(e step.Event) {
 		hello, calls := e.Report.(tiers.Hello)
 		if w := a.workers[e.ID]; calls && w == nil {
 			a.Fleet.Called(e.ID)
-		} else if calls && hello.Incarnation == 0 { // else a stream that broke and came back
+		} else if calls && hello.Incarnation == 0 { // otherwise a stream that broke and was restored
 			a.takeCall(w)
 		}
 	}
 	a.trainer.Take(e)
 }
 
-// takeCall: an agent that knows nothing has called.
+// takeCall handles the call of an agent that has no state.
 func (a *Attempts) takeCall(w *Worker) {
 	if w.called || !w.Staying() {
 		return
@@ -208,7 +207,7 @@ func (a *Attempts) takeCall(w *Worker) {
 	}
 }
 
-// Again: a machine's process starts over, and calls when it has.
+// Again records that a machine's process is restarting, and calls when ready.
 func (a *Attempts) Again(w *Worker) { w.called, w.since = false, a.Awake.Now() }
 
 // giveUp gives up machines whose agents do not call.
@@ -257,7 +256,7 @@ func (a *Attempts) train() {
 	a.trainer.Begin(team, a.saved)
 }
 
-// Trained records how far the team has come, first when it begins. It reports whether that is news.
+// Trained records the team's progress, first when it begins. It reports whether there is any.
 func (a *Attempts) Trained(clock ps.Clock, pace time.Duration) (news bool) {
 	now := a.now
 	if now == nil || clock < now.clock {
@@ -277,7 +276,7 @@ func (a *Attempts) Trained(clock ps.Clock, pace time.Duration) (news bool) {
 	return news
 }
 
-// join: the team takes part.
+// join makes the team take part.
 func (a *Attempts) join() {
 	for _, w := range a.now.team {
 		a.joins++
@@ -297,8 +296,8 @@ func (a *Attempts) join() {
 	}
 }
 
-// fetch brings the checkpoint to the team's region, whose store has it from now on: once, whatever the team's size. Its first machine
-// is billed for it.
+// fetch copies the checkpoint to the team's region, whose store then has it: once, whatever the team's size. Its first machine is billed
+// for the transfer.
 func (a *Attempts) fetch() (from string, bytes int64) {
 	first := a.Fleet.Roster.ByID[a.now.team[0].ID]
 	region := first.Pool.Region
@@ -317,7 +316,7 @@ func (a *Attempts) scheduleSave() {
 	}
 }
 
-// done returns the highest complete clock, as far as is known: between two reports by the pace.
+// done returns the highest complete clock as far as is known, extrapolated between reports.
 func (a *Attempts) done() ps.Clock {
 	now := a.now
 	switch {
@@ -329,8 +328,7 @@ func (a *Attempts) done() ps.Clock {
 	return min(now.clock+ps.Clock(a.Now.Sub(now.at)/now.pace), a.clocks)
 }
 
-// save takes a checkpoint when one is due: by its interval, at the end of the work or of the run, and before a team is
-// given up.
+// save takes a checkpoint when one is due: by its interval, at the end of the work or of the run, and before a team is given up.
 func (a *Attempts) save() {
 	now := a.now
 	if now == nil || !now.began || now.saving {
@@ -344,12 +342,12 @@ func (a *Attempts) save() {
 	}
 }
 
-// parting reports whether machines of the team are given up.
+// parting reports whether machines of the team are being given up.
 func (t *attempt) parting() bool {
 	return slices.ContainsFunc(t.team, func(w *Worker) bool { return w.Leaving })
 }
 
-// Saved takes the requested checkpoint. Where saving is continuous it comes when a team is lost.
+// Saved handles the result of the requested checkpoint. With continuous saving it arrives when a team is lost.
 func (a *Attempts) Saved(clock ps.Clock, err error) {
 	if err == nil {
 		if clock > a.saved {
@@ -387,7 +385,7 @@ func (a *Attempts) finish() {
 	a.End("the run is over: all clocks are done")
 }
 
-// failSave tries again a little later; at the end of the work the run fails after some tries.
+// failSave retries a little later; at the end of the work the run fails after some tries.
 func (a *Attempts) failSave(err error) {
 	now := a.now
 	now.tries++
@@ -397,14 +395,14 @@ func (a *Attempts) failSave(err error) {
 	}
 }
 
-// part ends an attempt of which machines are given up, once what they have done is saved.
+// part ends an attempt whose machines are being given up, once their work is saved.
 func (a *Attempts) part() {
 	if now := a.now; now != nil && now.parting() && (!now.began || a.cfg.Continuous) {
 		a.stop("the policy moves the job")
 	}
 }
 
-// stop ends an attempt: what was done since the last checkpoint is lost.
+// stop ends an attempt: work since the last checkpoint is lost.
 func (a *Attempts) stop(why string) {
 	a.reached = max(a.reached, a.done())
 	if a.cfg.Continuous && a.now.parting() {
@@ -438,7 +436,7 @@ func (a *Attempts) rollback(lost ps.Clock, why string) {
 	})
 }
 
-// nextDue calls by with each time at which there is something to do although nothing happens.
+// nextDue calls by with each time at which something is due even without events.
 func (a *Attempts) nextDue(by func(time.Time)) {
 	if a.now != nil && !a.now.saving {
 		by(a.now.saveAt)

@@ -11,45 +11,43 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Config configures a Controller. Durations are market time.
+// Config configures a Controller. Durations are in market time.
 type Config struct {
 	tempo.Settings
 	Run    string // names the run in tokens: unique per run
 	Clocks ps.Clock
-	// Want is the whole fleet: nothing is trained with less.
+	// Want is the whole fleet: fewer machines do not train.
 	Want   bidding.Want
 	Pools  []elasticity.Pool // sorted by pool
 	Policy bidding.Policy
-	// Job is what the policy knows of the work; the controller adds what changes in it, and what follows from the settings.
+	// Job is what the policy knows about the work; the controller adds what changes, and what follows from the settings.
 	Job bidding.Job
-	// Restart is how long a fleet whose agents have all called takes until it works: it loads its data and the checkpoint.
+	// Restart is the time from when all agents of a fleet have called until it works: it loads its data and the checkpoint.
 	Restart time.Duration
-	// Continuous saving loses nothing and takes no time of its own: what it costs is part of the time that a fleet
-	// takes to begin, as Can't Be Late (NSDI 24, section 3.1) has it. Without, a checkpoint is taken as often as the
-	// policy's plan says.
+	// Continuous saving loses nothing and takes no time of its own: its cost is part of a fleet's start-up time, as in Can't Be Late (NSDI
+	// 24, section 3.1). Without it, checkpoints are taken at the interval of the policy's plan.
 	Continuous bool
-	// SaveEvery is how often checkpoints are taken, whatever the policy's plan says; 0 = as it says.
+	// SaveEvery is the interval of checkpoints, overriding the policy's plan; 0 = not set.
 	SaveEvery time.Duration
-	// ResumeAt is the clock of the checkpoint that the run continues from; 0 = it begins. Past is what a controller before
-	// has written down that did not end in order: its machines are ended, as all of a fleet that trains goes or nothing.
+	// ResumeAt is the clock of the checkpoint that the run continues from; 0 = a new run. Past is the record of a previous controller that
+	// did not end in order: its machines are ended, since a fleet trains only as a whole.
 	ResumeAt ps.Clock
 	Past     *elasticity.Past
 	// Reached is the highest clock that was done before an orderly end.
 	Reached ps.Clock
-	// Adopts: the machines of the controller before are taken over instead.
+	// Adopts: the previous controller's machines are taken over instead.
 	Adopts bool
-	// AskAgain: a launch that the previous controller decided within this time and that has no answer is requested again; 0 = none
-	// is.
+	// AskAgain: an unanswered launch of the previous controller that is younger than this is requested again; 0 = never.
 	AskAgain time.Duration
 
 	Chooses     bool          // a purchase may name several pools: see elasticity.Config
-	MaxDuration time.Duration // the run ends in order after this; 0 = never
+	MaxDuration time.Duration // the run ends gracefully after this; 0 = never
 	Silent      bool          // Step returns no Record, because the journal has no reader; Totals has the run's figures
 	Rules       market.RuleBook
-	Billed      bool // as elasticity.Config has it
+	Billed      bool // see elasticity.Config
 }
 
-// A controller that is started again does not take its fleet over: what was not saved is gone with the controller that knew it.
+// A restarted controller does not take its fleet over: anything unsaved was lost with the controller that knew it.
 const forgotten = "its controller was lost, and the job restarts from its last checkpoint"
 
 // fleet returns the part about machines.

@@ -9,13 +9,13 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// driven leaves training to the driver: a simulation does it by a rate.
+// driven leaves training to the driver: a simulation uses a rate.
 type driven struct {
 	*step.Step
 	attempts *Attempts
 }
 
-// Driven has the driver train: it does a Train and a Save, and answers by Trained and Saved.
+// Driven leaves training to the driver: it carries out a Train and a Save, and answers by Trained and Saved.
 func Driven(a *Attempts) Trainer { return &driven{a.Step, a} }
 
 func (d *driven) Begin(team []*Worker, from ps.Clock) {
@@ -52,7 +52,7 @@ func (d *driven) Take(e step.Event) {
 	}
 }
 
-// The rest is the driver's: a team ends with the first of its machines, or when another begins.
+// The rest is the driver's task: a team ends with the first of its machines, or when another begins.
 
 func (d *driven) Stop([]*Worker)          {}
 func (d *driven) Advance()                {}

@@ -1,11 +1,10 @@
-// Package restart is training by kill and restart, the usual way to use spot machines without a reliable tier: a fleet trains
-// and saves checkpoints. When any machine goes, training stops until the fleet is complete again and has read the last
-// checkpoint. It is the baseline of TierML (CMU-PDL-16-102, section 4).
+// Package restart is training by kill and restart, the usual way to use spot machines without a reliable tier: a fleet trains and saves
+// checkpoints. When any machine goes, training stops until the fleet is complete again and has read the last checkpoint. It is the baseline
+// of TierML (CMU-PDL-16-102, section 4).
 //
-// Attempts decides about teams, checkpoints, and what is repeated. It knows nothing about how a team trains and what a
-// checkpoint contains: that is its Trainer's business, of which one uses elasticity/training and another leaves it to the
-// driver. Machines are elasticity/fleet's, as in any run. Controller combines these behind the same methods as
-// elasticity.Controller; it accepts any Work, not only Attempts.
+// Attempts decides about teams, checkpoints, and repeated work. It does not know how a team trains or what a checkpoint contains: that is
+// up to its Trainer, which may use elasticity/training or leave it to the driver. As in any run, elasticity/fleet manages the machines.
+// Controller combines these behind the same methods as elasticity.Controller; it accepts any Work, not only Attempts.
 //
 // Each file uses only those before it: config, attempts, driven, tiered, restart.
 package restart
@@ -23,22 +22,22 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Work is what a fleet without a reliable tier does: Attempts, or another package's.
+// Work is the work of a fleet without a reliable tier: Attempts, or another package's.
 type Work interface {
 	fleet.Work
 	// Begin is called before the first step, CutShort when the run has ended and all machines are being terminated.
 	Begin()
 	CutShort()
-	// Take takes an event in.
+	// Take processes an event.
 	Take(e step.Event)
-	// CheckSilence gives up machines that fail the work. Advance does whatever else the state asks for now, after purchases; NextDue calls
-	// by with each time at which there is something to do although nothing happens.
+	// CheckSilence gives up machines that fail the work. Advance does whatever else the state now requires, after purchases; NextDue calls
+	// by with each time at which something is due even without events.
 	CheckSilence()
 	Advance()
 	NextDue(by func(time.Time))
-	// Busy reports whether an end in order has to wait: something is saved, or machines of an earlier controller are unknown yet.
+	// Busy reports whether a graceful end has to wait: something is being saved, or machines of an earlier controller are still unknown.
 	Busy() bool
-	// Clock is how far the work has come, for the last line of the journal; 0 = it does not count in clocks.
+	// Clock returns the work's progress, for the last line of the journal; 0 = it does not count in clocks.
 	Clock() ps.Clock
 	// Sum adds the work's own figures: roll-backs, work done and work lost.
 	Sum(*elasticity.Totals)
@@ -53,7 +52,7 @@ type Controller struct {
 	crashLog string // of the agent whose crash ends the run
 }
 
-// New returns a controller; its first Step asks the policy for a fleet.
+// New returns a controller; its first Step requests a fleet from the policy.
 func New(cfg Config, by func(*Attempts) Trainer) *Controller {
 	return newWith(cfg, func(s *step.Step, f *fleet.Fleet, _ *fleet.Demand) Work {
 		a := newAttempts(&cfg, s, f)
@@ -81,7 +80,7 @@ func newWith(cfg Config, work func(*step.Step, *fleet.Fleet, *fleet.Demand) Work
 	return c
 }
 
-// attempting is Attempts as Work.
+// attempting adapts Attempts to Work.
 type attempting struct{ *Attempts }
 
 func (a attempting) Begin()                     { a.begin() }
@@ -100,7 +99,7 @@ func (a attempting) CheckSilence() {
 	a.trainer.Advance()
 }
 
-// Step takes events and returns what to do about them, in order. The slice is good until the next Step.
+// Step takes events and returns what to do about them, in order. The slice is valid until the next Step.
 func (c *Controller) Step(now time.Time, events ...elasticity.Event) []elasticity.Action {
 	c.step.Begin(now)
 	if c.step.Finished {
@@ -157,7 +156,7 @@ func (c *Controller) take(e elasticity.Event) {
 	}
 }
 
-// takeBudget: without a reliable tier nothing can be kept that trains on, so a pause is an end in order.
+// takeBudget ends the run in order: without a reliable tier, nothing can continue to train at lower cost.
 func (c *Controller) takeBudget(e elasticity.BudgetChanged) {
 	if e.Do == elasticity.BudgetWarns {
 		c.step.Record(func() journal.Entry {
@@ -169,15 +168,14 @@ func (c *Controller) takeBudget(e elasticity.BudgetChanged) {
 	}
 }
 
-// advance does whatever the state asks for now. Each part looks at the state alone, so that their order matters for
-// promptness only.
+// advance does whatever the state now requires. Each part depends only on the state, so that their order affects only latency.
 func (c *Controller) advance() {
 	if c.cfg.MaxDuration > 0 && c.step.Stop == "" && c.step.Now.Sub(c.step.Started) >= c.cfg.MaxDuration {
 		c.step.Stop = "max_duration " + c.cfg.MaxDuration.String() + " is over"
 	}
 	c.fleet.Spending.Keep()
 	c.work.CheckSilence()
-	if why, crash, loop := c.fleet.Crashes().Loop(); loop && !c.step.Ending { // what was saved before stays
+	if why, crash, loop := c.fleet.Crashes().Loop(); loop && !c.step.Ending { // earlier saves remain
 		c.crashLog = crash.Log
 		c.step.Fail(why)
 	}
@@ -188,7 +186,7 @@ func (c *Controller) advance() {
 	c.end()
 }
 
-// end finishes once every machine is gone and no launch is unanswered.
+// end finishes once every machine has ended and no launch is unanswered.
 func (c *Controller) end() {
 	if c.step.Stop != "" && !c.work.Busy() && !c.step.Ending {
 		c.step.Outcome = "interrupted"
@@ -205,7 +203,7 @@ func (c *Controller) end() {
 	c.step.Do(elasticity.Finish{Outcome: c.step.Outcome, Why: why})
 }
 
-// NextWake returns when Step wants to be called again at the latest. It is always later than the last Step.
+// NextWake returns the latest time for the next Step. It is always after the last Step.
 func (c *Controller) NextWake() time.Time {
 	now := c.step.Now
 	wake := c.fleet.LatestWake()
@@ -218,7 +216,7 @@ func (c *Controller) NextWake() time.Time {
 	if c.cfg.MaxDuration > 0 {
 		by(c.step.Started.Add(c.cfg.MaxDuration))
 	}
-	if c.step.Ending { // the last prices are waited for
+	if c.step.Ending { // waiting for the last prices
 		by(c.step.Awake.NextBeat())
 	}
 	c.fleet.NextDue(by)
@@ -226,7 +224,7 @@ func (c *Controller) NextWake() time.Time {
 	return wake
 }
 
-// State returns what the policy sees now. Its slices are good until the next Step, and not to be changed.
+// State returns what the policy sees now. Its slices are valid until the next Step, and must not be changed.
 func (c *Controller) State() bidding.State { return c.fleet.View.State() }
 
 // Totals returns the run's figures so far.

@@ -13,13 +13,13 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// tiered is the trainer of teams that train by elasticity/training: a team is the reliable tier of a training of its own, which
-// ends with the first machine that is lost. What is killed is killed: agents that outlive their team start over, empty.
+// tiered trains teams by elasticity/training: a team is the reliable tier of a training of its own, which ends with the first machine lost.
+// Killed agents restart without state.
 type tiered struct {
 	*step.Step
 	attempts *Attempts
-	cfg      *training.Config        // of the next team's training but for what beginning sets
-	hellos   map[step.ID]tiers.Hello // of agents that know nothing yet
+	cfg      *training.Config        // of the next team's training, except what is set when it begins
+	hellos   map[step.ID]tiers.Hello // of agents that have no state yet
 	team     *session                // nil while none trains
 	teams    uint64                  // so far
 
@@ -31,16 +31,16 @@ type tiered struct {
 // session is one team's training.
 type session struct {
 	*training.Training
-	step     *step.Step // its own: it judges silence by its own clock, and its end is not yet the run's
+	step     *step.Step // its own: it judges silence by its own clock, and its end is not that of the run
 	cfg      *training.Config
 	machines map[step.ID]*step.Machine // as reliable ones
 }
 
-// cutsForCheckpoints: between checkpoints cuts would be of no use, as nothing returns to them.
+// cutsForCheckpoints disables cuts between checkpoints, since nothing returns to them.
 const cutsForCheckpoints = 365 * 24 * time.Hour
 
-// Tiered has teams train by elasticity/training, as a Config has it: the job, where checkpoints go, and the one to begin with. The
-// rest of it is for runs with tiers of machines.
+// Tiered makes teams train by elasticity/training, as configured: the job, where checkpoints go, and the one to begin with. The rest of the
+// Config is for runs with tiers of machines.
 func Tiered(train elasticity.Config) func(*Attempts) Trainer {
 	return func(a *Attempts) Trainer { return newTiered(train.ForTraining(), a) }
 }
@@ -53,7 +53,7 @@ func newTiered(cfg *training.Config, a *Attempts) *tiered {
 	return t
 }
 
-// commands is beyond all numbers of commands for teams before the next.
+// commands is above all command numbers of earlier teams.
 func (t *tiered) commands() uint64 { return t.firstID + (t.teams+1)<<22 }
 
 func (t *tiered) Begin(team []*Worker, _ ps.Clock) {
@@ -100,7 +100,7 @@ func (t *tiered) Save(final bool) {
 	})
 }
 
-// Stop kills what trains. Machines that stay start over.
+// Stop kills the team. Remaining machines restart.
 func (t *tiered) Stop(team []*Worker) {
 	t.team = nil
 	for _, w := range team {
@@ -149,7 +149,7 @@ func (t *tiered) takeReport(e elasticity.Reported) {
 	}
 }
 
-// hear lets the team's training, if there is one, take something in.
+// hear passes something to the team's training, if there is one.
 func (t *tiered) hear(take func(*session) (due bool)) {
 	s := t.team
 	if s == nil {
@@ -162,7 +162,7 @@ func (t *tiered) hear(take func(*session) (due bool)) {
 	})
 }
 
-// Advance does what time has brought.
+// Advance handles the passage of time.
 func (t *tiered) Advance() {
 	s := t.team
 	if s == nil {
@@ -175,7 +175,8 @@ func (t *tiered) Advance() {
 
 func (s *session) due(now time.Time) bool { return s.step.Pending || !now.Before(s.step.RestUntil) }
 
-// within lets something happen to the team's training, and does as that says. What a team says that is stopped meanwhile is void.
+// within runs a function on the team's training, and carries out the resulting actions. Actions of a team that is stopped meanwhile are
+// void.
 func (t *tiered) within(happens func()) {
 	s := t.team
 	s.step.Begin(t.Now)
@@ -195,7 +196,7 @@ func (t *tiered) within(happens func()) {
 	}
 }
 
-// advance does whatever the state asks for now, until the team is stopped.
+// advance does whatever the state now requires, until the team is stopped.
 func (s *session) advance(t *tiered) {
 	for again := true; again && t.team == s; {
 		before := s.Snapshot()
@@ -233,7 +234,7 @@ func (t *tiered) NextDue(by func(time.Time)) {
 	}
 }
 
-// Connected reports whether a machine of the team has been learned of lately.
+// Connected reports whether a machine of the team has been heard recently.
 func (t *tiered) Connected(id step.ID) bool {
 	if t.team == nil {
 		return false
@@ -242,7 +243,7 @@ func (t *tiered) Connected(id step.ID) bool {
 	return m != nil && t.team.Connected(m)
 }
 
-// takeLine passes the training's lines on that count for the run, with what they mean for the attempt.
+// takeLine forwards the training's journal lines that matter to the run, adapted to the attempt.
 func (t *tiered) takeLine(e journal.Entry) {
 	a := t.attempts
 	write := func() { t.Record(func() journal.Entry { return e }) }
@@ -274,7 +275,7 @@ func (t *tiered) takeLine(e journal.Entry) {
 	case journal.Export:
 		write()
 		if e.Outcome == "" {
-			return // it failed, and is tried again
+			return // it failed, and is retried
 		}
 		if e.Outcome == "finished" { // perhaps before all clocks were done
 			a.clocks, a.Enough = ps.Clock(e.Clock), t.team.step.Enough
@@ -283,7 +284,7 @@ func (t *tiered) takeLine(e journal.Entry) {
 	}
 }
 
-// members are a team's machines, as its training sees the fleet: to give one up is the fleet's, and ends the attempt.
+// members is the fleet interface of a team's training: giving up a machine is passed to the fleet, and ends the attempt.
 type members struct{ t *tiered }
 
 func (m members) GiveUp(of *step.Machine, why string) {
@@ -300,7 +301,7 @@ func (m members) Warned(id step.ID, deadline time.Time, rebalance bool) (due boo
 	return m.t.attempts.Fleet.Warned(id, deadline, rebalance)
 }
 
-// All of a team has come from the fleet, joins at once, and is whole while it trains.
+// All of a team's machines come from the fleet and join at once, and it is complete while it trains.
 
 func (members) Ready(*step.Machine)                        {}
 func (members) Reorder()                                   {}

@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// toldAfter is how long calls of a kind fail before the run says so. With the interval of listings it must stay below half a minute.
+	// toldAfter is how long calls of a kind must fail before the run reports it. With the interval of listings it must stay below half a
+	// minute.
 	toldAfter = 15 * time.Second
-	// leaveAfter is how long a run that is to stop waits for a provider whose calls fail, before it leaves its machines.
+	// leaveAfter is how long a stopping run waits for a provider whose calls fail, before it leaves its machines.
 	leaveAfter = 5 * time.Second
 	lookEvery  = time.Second
 )
 
-// Left is the error of a run that was to stop and could not end its machines, as the provider refused or did not answer. They
-// still cost money; another controller of the run can take them over.
+// Left is the error of a run that should stop and could not end its machines, as the provider refused or did not answer. They still cost
+// money; another controller of the run can take them over.
 type Left struct {
 	Machines []provisioner.Instance // live in the last listing
 	Err      error                  // of the newest call that failed
@@ -41,7 +42,7 @@ func (l *Left) Error() string {
 
 func (l *Left) Unwrap() error { return l.Err }
 
-// cost names the machines that still cost money.
+// cost lists the machines that still cost money.
 func cost(machines []provisioner.Instance) string {
 	if len(machines) == 0 {
 		return ""
@@ -53,7 +54,7 @@ func cost(machines []provisioner.Instance) string {
 	return fmt.Sprintf("; still paid for: %s", strings.Join(names, ", "))
 }
 
-// The kinds of calls whose answers are followed. Each has its own rights, so one may be refused while another works.
+// The kinds of calls whose answers are tracked. Each has its own permissions, so one may be refused while another works.
 const (
 	listing     = "listing machines"
 	terminating = "ending machines"
@@ -62,15 +63,15 @@ const (
 	pricing     = "asking for prices"
 )
 
-// answers follows whether the provider answers, for each kind of call.
+// answers tracks whether the provider answers, for each kind of call.
 type answers struct {
 	mu       sync.Mutex
 	failing  map[string]failing
-	asked    time.Time // of the newest listing, if it has no answer yet; zero = it has
+	asked    time.Time // of the newest listing, if it is unanswered; zero = it is not
 	machines []provisioner.Instance
 	told     bool
 	command  func([]provisioner.Instance) string // which ends machines; nil = there is none
-	stop     time.Time                           // a stop was requested; zero = none was
+	stop     time.Time                           // when a stop was requested; zero = never
 	left     *Left
 }
 
@@ -99,7 +100,7 @@ func (a *answers) took(kind string, began time.Time, err error) {
 	a.failing[kind] = f
 }
 
-// asks records that a listing waits for its answer, if none does.
+// asks records that a listing awaits its answer, unless one already does.
 func (a *answers) asks(began time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +122,7 @@ func (a *answers) listed(all []provisioner.Instance, began time.Time, err error)
 
 var errNoAnswer = fmt.Errorf("%s: %w: no answer", listing, provisioner.ErrTemporary)
 
-// worst returns the kinds of calls that fail, in order of importance, with when the first began to. It needs the lock.
+// worst returns the kinds of failing calls, in order of importance, with when the first began to fail. The lock must be held.
 func (a *answers) worst(kinds ...string) (worst failing) {
 	for _, kind := range kinds {
 		f, ok := a.failing[kind]
@@ -139,7 +140,7 @@ func (a *answers) worst(kinds ...string) (worst failing) {
 	return worst
 }
 
-// look returns what the controller must hear at a time; nil = nothing.
+// look returns what the controller must be told at a time; nil = nothing.
 func (a *answers) look(now time.Time) elasticity.Event {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,7 +163,7 @@ func (a *answers) look(now time.Time) elasticity.Event {
 	return nil
 }
 
-// stops records that the run is to stop.
+// stops records that the run should stop.
 func (a *answers) stops(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -200,5 +201,5 @@ func (r *Runner) watchAnswers(ctx context.Context) {
 	}
 }
 
-// spread returns a duration around d, so that clients that failed together do not come again together.
+// spread randomises a duration around d, so that clients that failed together do not retry together.
 func spread(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }

@@ -27,67 +27,67 @@ type Controller interface {
 	NextWake() time.Time
 }
 
-// Config is what a run needs besides its controller.
+// Config is what a run needs apart from its controller.
 type Config struct {
 	Controller Controller
 	Clock      clock.Mapping
 	Cloud      provisioner.Cloud
 	Prices     PriceSource
-	Pools      []market.Pool // whose prices are followed
-	PricesFrom time.Time     // prices are known up to here already
+	Pools      []market.Pool // whose prices are tracked
+	PricesFrom time.Time     // prices are already known up to this time
 	Nodes      Nodes
 	Journal    Journal
 	Log        *slog.Logger
 
-	// Complete adds to a launch what its machines are started with and which run they belong to. Of the same launch it must
-	// make the same each time, also when another process did it before.
+	// Complete adds a launch's user data and tags. It must return the same for the same launch each time, even if another process did it
+	// before.
 	Complete func(provisioner.Request) provisioner.Request
-	// Export saves all tables and gives the model's path and its loss on the held-out data.
+	// Export saves all tables and returns the model's path and its loss on the held-out data.
 	Export func(context.Context, elasticity.Export) elasticity.Exported
 
-	// Gone are machines of the former controller's cloud, which no longer exists.
+	// Gone are machines of the previous controller's cloud, which no longer exists.
 	Gone []provisioner.Instance
-	// WriteManifest completes a checkpoint and removes old ones. Trouble is what went wrong without harm to it.
+	// WriteManifest completes a checkpoint and removes old ones. Trouble is a failure that did not harm the checkpoint.
 	WriteManifest func(context.Context, elasticity.WriteManifest) (manifest, trouble string, err error)
 
-	// Profiled passes on what serving the model takes, and gives the answer; nil = nobody asks.
+	// Profiled reports the load of serving the model, and returns the answer; nil = not wanted.
 	Profiled func(context.Context, tiers.Served) (tiers.Preference, error)
 
 	// Renew renews machines' leases, every RenewEvery of wall clock; nil = leases need no renewal.
 	Renew      func(context.Context, ...provisioner.InstanceID) error
 	RenewEvery time.Duration
 
-	// EndCommand returns the provider's own command that ends machines, for people; nil = there is none.
+	// EndCommand returns the provider's own command that ends machines, to show to users; nil = there is none.
 	EndCommand func([]provisioner.Instance) string
 
 	PollPrices time.Duration // wall clock
-	PollCloud  time.Duration // wall clock, between full listings; notices come faster
-	Calls      time.Duration // wall clock, the most that one call to the cloud may take
+	PollCloud  time.Duration // wall clock, between full listings; notices arrive faster
+	Calls      time.Duration // wall clock, limit of one call to the cloud
 }
 
 // PriceSource returns price changes.
 type PriceSource interface {
-	// SpotPrices gives, per pool, the changes after since up to until, oldest first.
+	// SpotPrices returns, per pool, the changes after since up to until, oldest first.
 	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
 }
 
 // Nodes is the controller's end of the streams to the machines.
 type Nodes interface {
-	// Send hands a command over without waiting; commands of one node stay in order.
+	// Send hands over a command without waiting; commands to one node stay in order.
 	Send(id ps.ServerID, c tiers.Command) error
 	// Receive calls f for every report and every broken stream, in order per node, until ctx is done.
 	Receive(ctx context.Context, f func(id ps.ServerID, r tiers.Report, broken error)) error
 }
 
-// Journal takes entries.
+// Journal accepts entries.
 type Journal interface {
 	Write(journal.Entry) error
 }
 
-// Runner is one run under way.
+// Runner is one run in progress.
 //
-// Invariant: one goroutine steps the controller and does its actions in order. A Record of a durable kind (Kind.Durable) is on disk before the
-// next action is done. Only sending, recording and answering are done in place; whatever may take long has a goroutine, and ends in
+// Invariant: one goroutine steps the controller and executes its actions in order. A Record of a durable kind (Kind.Durable) is on disk
+// before the next action is executed. Only sending, recording and answering are synchronous; anything slower has a goroutine, and ends in
 // an event.
 //
 // What fails outside:
@@ -100,17 +100,17 @@ type Runner struct {
 	cfg    Config
 	events chan elasticity.Event
 	jobs   sync.WaitGroup
-	batch  []elasticity.Event // kept for its memory
+	batch  []elasticity.Event // kept to reuse its memory
 	failed error
 	listed atomic.Bool // the first listing was reported
-	over   atomic.Bool // no machine of the last listing runs, or there was none
+	over   atomic.Bool // no machine of the last listing runs, or there was no listing
 
-	// ended asks for prices at once when the last machine has ended: a run's bill, and so its end, waits for them.
+	// ended requests prices at once when the last machine has ended: a run's bill, and so its end, waits for them.
 	ended chan struct{}
 
 	endExport func()          // cancels the newest export; nil = there was none
 	exported  <-chan struct{} // closed when it has ended
-	profiled  func()          // cancels passing on the newest profile; nil = there was none
+	profiled  func()          // cancels forwarding the newest profile; nil = there was none
 
 	requests requests
 	answers  answers
@@ -125,26 +125,26 @@ func New(cfg Config) *Runner {
 	return r
 }
 
-// Stop asks for an orderly end or, with now, for an end at once. If the provider's calls fail, Run leaves the machines after a
-// while, and returns Left. It may be called from any goroutine while Run runs.
+// Stop requests a graceful end or, with now, an immediate end. If the provider's calls fail, Run leaves the machines after a while, and
+// returns Left. It may be called from any goroutine while Run runs.
 func (r *Runner) Stop(ctx context.Context, why string, now bool) {
 	r.answers.stops(time.Now())
 	r.handle(ctx, elasticity.StopWanted{Why: why, Now: now})
 }
 
-// Budget passes the controller an event about a spending limit. It may be called from any goroutine while Run runs.
+// Budget passes an event about a spending limit to the controller. It may be called from any goroutine while Run runs.
 func (r *Runner) Budget(ctx context.Context, e elasticity.BudgetChanged) { r.handle(ctx, e) }
 
-// Nudge has the controller stepped soon. It may be called from any goroutine while Run runs, and does not wait.
+// Nudge makes the controller step soon. It may be called from any goroutine while Run runs, and does not block.
 func (r *Runner) Nudge() {
 	select {
 	case r.events <- elasticity.Wake{}:
-	default: // it is stepped for what is there
+	default: // a step is already pending
 	}
 }
 
-// Run steps the controller until it finishes and gives its outcome. When ctx is done it returns at once and
-// leaves machines behind: use Stop first.
+// Run steps the controller until it finishes and returns its outcome. When ctx is done it returns at once and leaves machines running: call
+// Stop first.
 func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	for _, watch := range []func(context.Context){r.watchPrices, r.watchNotices, r.watchCloud, r.watchNodes, r.renewLeases, r.watchAnswers} {
@@ -183,8 +183,7 @@ func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 	}
 }
 
-// waiting returns an event with those that have come meanwhile: they are decided about together. The slice is good until the
-// next call.
+// waiting returns an event with those that arrived meanwhile: they are decided together. The slice is valid until the next call.
 func (r *Runner) waiting(first elasticity.Event) []elasticity.Event {
 	r.batch = append(r.batch[:0], first)
 	for {
@@ -197,7 +196,7 @@ func (r *Runner) waiting(first elasticity.Event) []elasticity.Event {
 	}
 }
 
-// now returns the market time, in the resolution that the journal keeps.
+// now returns the market time, in the journal's resolution.
 func (r *Runner) now() time.Time { return r.cfg.Clock.Now().Truncate(time.Millisecond) }
 
 func (r *Runner) handle(ctx context.Context, e elasticity.Event) {
@@ -237,7 +236,7 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 	}
 }
 
-// passOn passes on what serving takes until that succeeds or newer figures are there.
+// passOn forwards the load of serving until that succeeds or there are newer figures.
 func (r *Runner) passOn(ctx context.Context, of tiers.Served) {
 	if r.cfg.Profiled == nil {
 		return
@@ -270,7 +269,7 @@ func (r *Runner) passOn(ctx context.Context, of tiers.Served) {
 	})
 }
 
-// export saves the model. One that a recovery has overtaken ends first: both write the same file.
+// export saves the model. An export overtaken by a recovery ends first: both write the same file.
 func (r *Runner) export(ctx context.Context, a elasticity.Export) {
 	before := r.exported
 	if r.endExport != nil {
@@ -291,8 +290,9 @@ func (r *Runner) export(ctx context.Context, a elasticity.Export) {
 	})
 }
 
-// write keeps the journal. A run whose journal cannot be written must not spend money unseen. A line that is lost is the last one: with a later
-// end of the run, the next controller would take what is missing, such as ends of machines, for all that happened.
+// write writes to the journal. A run whose journal cannot be written must not spend money unrecorded. The first lost line must be the last:
+// if the journal later recorded an end of the run, the next controller would assume that missing events, such as ends of machines, never
+// happened.
 func (r *Runner) write(ctx context.Context, e journal.Entry) {
 	if r.failed != nil {
 		return
@@ -309,8 +309,8 @@ func (r *Runner) write(ctx context.Context, e journal.Entry) {
 
 var errUnwritten = fmt.Errorf("%w: nothing is bought once the journal cannot be written", provisioner.ErrInvalid)
 
-// launchTries is how often a launch is requested whose answer is lost. The same request buys nothing twice, and not to know
-// what became of it is worse than to wait.
+// launchTries is how often a launch is requested whose answer is lost. The same request buys nothing twice, and waiting is better than not
+// knowing its result.
 const launchTries = 3
 
 func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
@@ -342,7 +342,7 @@ func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
 	}
 }
 
-// terminate retries until it succeeds: a machine that is not ended costs money unseen.
+// terminate retries until it succeeds: a machine that is not ended costs money unnoticed.
 func (r *Runner) terminate(ctx context.Context, a elasticity.Terminate) {
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, lastPause) {
 		began := time.Now()
@@ -363,7 +363,7 @@ func (r *Runner) terminate(ctx context.Context, a elasticity.Terminate) {
 	_ = r.list(ctx) // which has logged it
 }
 
-// list reports the provider's list, and machines that have ended, to the controller.
+// list reports the provider's list, and ended machines, to the controller.
 func (r *Runner) list(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 	defer cancel()
@@ -392,7 +392,7 @@ func (r *Runner) list(ctx context.Context) error {
 	if before := r.over.Swap(over); over && !before {
 		select {
 		case r.ended <- struct{}{}:
-		default: // it was requested already
+		default: // already requested
 		}
 	}
 	return nil
@@ -415,13 +415,13 @@ func (r *Runner) watchNodes(ctx context.Context) {
 	}
 }
 
-// lookAgain is how often a long interval is looked at: tickers stand still while the host sleeps, and what waits for them does not.
+// lookAgain is how often a long interval is checked: tickers stop while the host sleeps, but their deadlines do not.
 const lookAgain = 5 * time.Second
 
-// slowest is the longest pause between polls that fail: that they work again is noticed within half a minute.
+// slowest is the longest pause between failing polls: recovery is noticed within half a minute.
 const slowest = 15 * time.Second
 
-// every calls f now and then each interval, and for each value of soon, until ctx is done. While f fails, the pauses double up to slowest.
+// every calls f once per interval, and for each value of soon, until ctx is done. While f fails, the pauses double up to slowest.
 func every(ctx context.Context, interval time.Duration, soon <-chan struct{}, f func() error) {
 	step := min(interval, lookAgain)
 	tick := time.NewTicker(step)

@@ -8,8 +8,7 @@ import (
 	"github.com/tierml/tierml/elasticity"
 )
 
-// requests are the callers that wait for the controller's answers to their wishes for other numbers of
-// machines.
+// requests are the callers that wait for the controller's answers to scale requests.
 type requests struct {
 	mu      sync.Mutex
 	last    uint64
@@ -17,7 +16,7 @@ type requests struct {
 	over    chan struct{} // closed when the run has ended
 }
 
-// begin gives a request its number and the channel of its answers, of which there are two at most.
+// begin gives a request its number and the channel for its answers, at most two.
 func (q *requests) begin() (uint64, chan elasticity.Scaled) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -41,8 +40,8 @@ func (q *requests) answer(a elasticity.Scaled) {
 	}
 }
 
-// Scale asks the controller for other numbers of machines. Told is called with the numbers that were accepted and, with wait, again
-// when they are reached; the error says why the request is refused or cannot be met. It may be called from any goroutine while Run runs.
+// Scale requests other numbers of machines from the controller. Told is called with the accepted numbers and, with wait, again when they
+// are reached; the error is why the request is refused or cannot be met. It may be called from any goroutine while Run runs.
 func (r *Runner) Scale(ctx context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error {
 	id, answers := r.requests.begin()
 	defer r.requests.end(id)

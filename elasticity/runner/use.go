@@ -15,18 +15,18 @@ import (
 
 const (
 	// leastUse is the shortest time that a line about a machine's use is about. The pause grows with the run's age, by usePart: a day has
-	// about 450 lines for each machine, a month 650.
+	// about 450 lines per machine, a month 650.
 	leastUse = 2 * time.Second
 	usePart  = 60
 )
 
-// uses makes journal lines of what machines use. The controller decides nothing by it.
+// uses writes journal lines about machines' resource use. It does not affect the controller's decisions.
 type uses struct {
-	began time.Time // by the wall
+	began time.Time // in wall-clock time
 	of    map[ps.ServerID]*use
 }
 
-// use is what a machine had used at its last line, and the most memory since.
+// use is a machine's use as of its last line, and its peak memory since.
 type use struct {
 	at                tiers.Used
 	memory, gpuMemory int64
@@ -38,7 +38,7 @@ func (u *uses) take(id ps.ServerID, r tiers.Used, now time.Time) (e journal.Entr
 		u.began, u.of = now, map[ps.ServerID]*use{}
 	}
 	m := u.of[id]
-	if m == nil || !(r.Seconds >= m.at.Seconds) { // or the agent began anew
+	if m == nil || !(r.Seconds >= m.at.Seconds) { // or the agent has restarted
 		u.of[id] = &use{at: r}
 		return e, false
 	}
@@ -54,7 +54,7 @@ func (u *uses) take(id ps.ServerID, r tiers.Used, now time.Time) (e journal.Entr
 	return e, !math.IsInf(seconds, 0)
 }
 
-// grown returns by how much a counter has grown. Machines may say anything, and a journal has numbers only.
+// grown returns the growth of a counter. Machines may report anything, but a journal has only finite numbers.
 func grown(from, to float64) float64 {
 	if by := to - from; by > 0 && !math.IsInf(by, 0) {
 		return math.Round(by*1e6) / 1e6
@@ -62,7 +62,7 @@ func grown(from, to float64) float64 {
 	return 0
 }
 
-// journalUse writes what machines have used, and returns the other events.
+// journalUse writes machines' use, and returns the other events.
 func (r *Runner) journalUse(ctx context.Context, batch []elasticity.Event) []elasticity.Event {
 	return slices.DeleteFunc(batch, func(e elasticity.Event) bool {
 		reported, ok := e.(elasticity.Reported)

@@ -10,16 +10,16 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Requests here fail for a while at times: calls are throttled for minutes, credentials expire and are renewed, the
-// provider is down. None of that is a reason to stop asking, as machines cost money meanwhile; that it fails is said each time.
+// Requests here fail for a while at times: calls are throttled for minutes, credentials expire and are renewed, the provider is down. None
+// of that is a reason to stop trying, as machines cost money meanwhile; each failure is reported.
 
-// Pauses before a thing is tried again that the provider has refused: doubled from try to try.
+// Pauses before retries after refusals by the provider, doubling each time.
 const (
 	firstPause = 5 * time.Second
 	lastPause  = 20 * time.Second
 )
 
-// insist calls f again whenever it fails, until it does not or ctx is done.
+// insist retries f until it succeeds or ctx is done.
 func insist(ctx context.Context, f func() error, failed func(err error, again time.Duration)) {
 	pause := firstPause
 	for {
@@ -41,8 +41,8 @@ func insist(ctx context.Context, f func() error, failed func(err error, again ti
 	}
 }
 
-// renewLeases renews the leases of all machines that the cloud has of this run: unwanted ones are terminated, not left to
-// run out. A renewal that fails is tried again long before the next one is due.
+// renewLeases renews the leases of all machines that the cloud has of this run: unwanted ones are terminated, not left to expire. A failed
+// renewal is retried long before the next one is due.
 func (r *Runner) renewLeases(ctx context.Context) {
 	if r.cfg.Renew == nil {
 		return
@@ -79,8 +79,8 @@ func (r *Runner) renew(ctx context.Context) error {
 	return r.cfg.Renew(call, live...)
 }
 
-// watchNotices follows the provider's notices. A denial may be lifted again: credentials expire in the middle of
-// a run. Meanwhile machines report their own evictions, and listings the ends.
+// watchNotices watches the provider's notices. A denial may be temporary: credentials expire in the middle of a run. Meanwhile machines
+// report their own evictions, and listings show ended machines.
 func (r *Runner) watchNotices(ctx context.Context) {
 	insist(ctx, func() error { return r.cfg.Cloud.Notify(ctx, func(n provisioner.Notice) { r.handleNotice(ctx, n) }) },
 		func(err error, again time.Duration) {
@@ -100,8 +100,8 @@ func (r *Runner) handleNotice(ctx context.Context, n provisioner.Notice) {
 	}
 }
 
-// pricesAgain is the market time for which prices are requested once more: a provider publishes changes late, and stamps them
-// by its own clock, which may be behind this one.
+// pricesAgain is the overlap, in market time, of price requests: a provider publishes changes late, and stamps them by its own clock, which
+// may be behind this one.
 const pricesAgain = 15 * time.Minute
 
 func (r *Runner) watchPrices(ctx context.Context) {
@@ -119,7 +119,7 @@ func (r *Runner) watchPrices(ctx context.Context) {
 			}
 			return err
 		}
-		for _, pool := range r.cfg.Pools { // in order, so that journals of like runs are alike
+		for _, pool := range r.cfg.Pools { // in order, so that identical runs have identical journals
 			for _, p := range prices[pool] {
 				if p.At.After(told[pool]) {
 					told[pool] = p.At

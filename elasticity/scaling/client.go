@@ -24,8 +24,8 @@ import (
 // ErrNotRunning: no process answers for the run.
 var ErrNotRunning = errors.New("the run is not running: no controller answers for it")
 
-// Ask changes the numbers of the run in a directory, and calls told with each answer: what it came to and, with Wait, when
-// it is so.
+// Ask changes the numbers of the run in a directory, and calls told with each answer: the accepted numbers and, with Wait, when they are
+// reached.
 func Ask(ctx context.Context, directory string, change *pb.Change, told func(*pb.Standing)) error {
 	ctx, client, leave, err := reach(ctx, directory)
 	if err != nil {
@@ -48,8 +48,8 @@ func Ask(ctx context.Context, directory string, change *pb.Change, told func(*pb
 	}
 }
 
-// Stop asks the run in a directory to end, in order or at once, and names the requester. When it returns, the run has the request; it
-// has ended when its controller is gone.
+// Stop requests the end of the run in a directory, graceful or immediate, and names the requester. When it returns, the run has received
+// the request; it has ended when its controller exits.
 func Stop(ctx context.Context, directory, by string, now bool) error {
 	ctx, client, leave, err := reach(ctx, directory)
 	if err != nil {
@@ -62,7 +62,7 @@ func Stop(ctx context.Context, directory, by string, now bool) error {
 	return nil
 }
 
-// Cancel asks the run in a directory to end one task of an array for good, or shared hosts to let one go.
+// Cancel asks the run in a directory to end one task of an array permanently, or shared hosts to let one go.
 func Cancel(ctx context.Context, directory, by, program string) error {
 	ctx, client, leave, err := reach(ctx, directory)
 	if err != nil {
@@ -75,7 +75,7 @@ func Cancel(ctx context.Context, directory, by, program string) error {
 	return nil
 }
 
-// reach finds the run's controller; the context that it gives carries the run's token.
+// reach connects to the run's controller; the returned context carries the run's token.
 func reach(ctx context.Context, directory string) (_ context.Context, _ pb.ElasticClient, leave func(), err error) {
 	text, err := os.ReadFile(filepath.Join(directory, File))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,12 +90,12 @@ func reach(ctx context.Context, directory string) (_ context.Context, _ pb.Elast
 	}
 	connection, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return sameuser.Dial(ctx, "tcp", address) // the run may have ended and another process have its port
+			return sameuser.Dial(ctx, "tcp", address) // the run may have ended and another process may use its port
 		}))
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("reaching the run: %w", err)
 	}
-	leave = func() { _ = connection.Close() } // it has said everything
+	leave = func() { _ = connection.Close() } // it has sent everything
 	return metadata.AppendToOutgoingContext(ctx, tokenKey, "Bearer "+d.Token), pb.NewElasticClient(connection), leave, nil
 }
 

@@ -1,9 +1,8 @@
-// Package scaling serves the four calls of the elastic parameter server to people and schedulers, and makes them: add and
-// remove workers, servers and reliable machines of a run, and end it. It carries requests to the controller's driver and answers back;
-// it decides nothing.
+// Package scaling serves the four calls of the elastic parameter server to people and schedulers, and makes them: add and remove workers,
+// servers and reliable machines of a run, and end it. It carries requests to the controller's driver and answers back; it decides nothing.
 //
-// A run leaves the address and a token in its directory (File), readable for its owner only: any process that can read the
-// directory may scale the run and end it.
+// A run leaves the address and a token in its directory (File), readable for its owner only: any process that can read the directory may
+// scale the run and end it.
 package scaling
 
 import (
@@ -33,7 +32,7 @@ import (
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
-// File is where a run says how to reach it, in its directory.
+// File says how to reach a run, in its directory.
 const File = "control.json"
 
 // door is File's content.
@@ -42,11 +41,11 @@ type door struct {
 	Token   string `json:"token"`
 }
 
-// Driver takes requests to the controller. Told is called with each answer, the first one before Scale returns; it gives
-// the refusal.
+// Driver takes requests to the controller. Told is called with each answer, the first one before Scale returns, which returns a refusal as
+// its error.
 type Driver interface {
 	Scale(ctx context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error
-	// Stop asks for an orderly end or, with now, for an end at once.
+	// Stop requests a graceful end or, with now, an immediate end.
 	Stop(ctx context.Context, why string, now bool)
 }
 
@@ -79,7 +78,7 @@ func Serve(directory string, driver Driver, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// write replaces the file as a whole: a reader sees this door or the one before it.
+// write replaces the file atomically.
 func (d door) write(path string) error {
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -91,14 +90,14 @@ func (d door) write(path string) error {
 	return nil
 }
 
-// Close ends all calls and takes the File away.
+// Close ends all calls and removes the File.
 func (s *Server) Close() {
 	s.grpc.Stop()
 	s.served.Wait()
-	_ = os.Remove(s.file) // it leads nowhere now, as the next reader will find
+	_ = os.Remove(s.file) // harmless if it stays: the next reader finds that nobody answers
 }
 
-// What a connection may take that does not continue with anything.
+// Limits on connections.
 const (
 	handshakeTime = 10 * time.Second
 	idleTime      = time.Minute
@@ -183,10 +182,10 @@ func (s *service) Stop(ctx context.Context, e *pb.End) (*pb.Heard, error) {
 	return &pb.Heard{}, ctx.Err()
 }
 
-// most is beyond what any market sells: such a number is a mistake.
+// most exceeds what any market sells: a larger number is a mistake.
 const most = 1_000_000
 
-// count returns a number of machines such that one that cannot be meant is still one.
+// count converts a number of machines, keeping invalid numbers invalid.
 func count(m *pb.Machines) int32 { return int32(min(m.Count, most+1)) }
 
 func (s *service) change(c *pb.Change, to stream) error {
@@ -206,7 +205,7 @@ func (s *service) change(c *pb.Change, to stream) error {
 	return refused(to.Context(), err)
 }
 
-// refused is the status of a request that the driver refuses, unless the caller has gone.
+// refused returns the status of a request that the driver refuses, unless the caller has gone.
 func refused(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

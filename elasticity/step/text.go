@@ -9,7 +9,7 @@ import (
 // mostPrintable bounds the length of an agent's message that is kept.
 const mostPrintable = 16 << 10
 
-// Printable returns a text from a machine as terminals, journals and pages can take it.
+// Printable returns a text from a machine in a form that is safe for terminals, journals and pages.
 func Printable(text string) string {
 	if len(text) > mostPrintable {
 		text = text[:mostPrintable]

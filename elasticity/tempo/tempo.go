@@ -1,39 +1,39 @@
-// Package tempo has the controller's timing: how long it waits, and how often it acts. Plan, dry run and run of a job use the
-// same Settings, which Of derives from where the job runs.
+// Package tempo has the controller's timing: how long it waits, and how often it acts. Plan, dry run and run of a job use the same
+// Settings, which Of derives from where the job runs.
 //
 // It does not know how long things really take (sim models that) or which provider is used.
 package tempo
 
 import "time"
 
-// Place is where a job runs, as far as its settings depend on it. Durations are wall-clock time.
+// Place is where a job runs, as far as its settings depend on it. Durations are in wall-clock time.
 type Place struct {
-	// Remote: a provider's API sells the machines. It limits calls, and machines take minutes to boot. Otherwise they are
-	// processes of a fake cloud on this host.
+	// Remote: a provider's API sells the machines. It limits calls, and machines take minutes to boot. Otherwise they are processes of a
+	// fake cloud on this host.
 	Remote    bool
-	Speed     float64       // market seconds per wall-clock second: 1 where real machines are sold
+	Speed     float64       // market seconds per wall-clock second: 1 for real machines
 	Boot      time.Duration // from the request for a machine until its agent calls
-	Wait      time.Duration // how much longer that may take where machines wait for a place, such as a queue's quota
-	Notice    time.Duration // the provider's, before an eviction
+	Wait      time.Duration // additional time if machines wait in a queue, such as for a quota
+	Notice    time.Duration // of the provider, before an eviction
 	DeadAfter time.Duration // silence after which a machine is given up
 }
 
-// What is assumed of real machines.
+// Assumptions about real machines.
 const (
-	// RemoteBoot and remoteBegin add up to 5 minutes from the request for a machine until it works, as TierML
-	// (CMU-PDL-16-102) assumes. Nothing of it has been measured here.
+	// RemoteBoot and remoteBegin add up to 5 minutes from the request for a machine until it works, as TierML (CMU-PDL-16-102) assumes.
+	// They have not been measured.
 	RemoteBoot  = 4*time.Minute + 30*time.Second
 	remoteBegin = 30 * time.Second
-	// RemoteDeadAfter is the default where hosts share a network with others: 15 heartbeats.
+	// RemoteDeadAfter is the default for hosts that share a network with others: 15 heartbeats.
 	RemoteDeadAfter = 30 * time.Second
 )
 
-// Remote returns the place of a job on a real cloud that gives a notice.
+// Remote returns the place of a job on a real cloud with this notice.
 func Remote(notice time.Duration) Place {
 	return Place{Remote: true, Speed: 1, Boot: RemoteBoot, Notice: notice, DeadAfter: RemoteDeadAfter}
 }
 
-// Settings are the controller's durations, in market time unless said otherwise.
+// Settings are the controller's durations, in market time unless noted.
 type Settings struct {
 	Speed  float64 // market seconds per wall-clock second
 	Remote bool    // see Place
@@ -42,15 +42,15 @@ type Settings struct {
 	DeadAfter     time.Duration // silence after which a node is given up
 	BrokenAfter   time.Duration // time for a node whose stream broke to come back
 	JoinWait      time.Duration // how long ready machines wait for others, to join together
-	NoticeWait    time.Duration // how long the first notice waits for more: a bulk eviction comes as many notices
+	NoticeWait    time.Duration // how long the first notice waits for more: a bulk eviction arrives as many notices
 	BootWithin    time.Duration // time for a bought machine's agent to call
-	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
-	StopTakes     time.Duration // how long an orderly end takes: a budget is looked ahead by it
-	RetryCapacity time.Duration // how long a pool without capacity is left alone
-	PlanEvery     time.Duration // interval between decisions of the policy when nothing happens
+	DrainMargin   time.Duration // how long before their paid hour ends released machines are terminated
+	StopTakes     time.Duration // duration of a graceful end, for which a budget reserves money
+	RetryCapacity time.Duration // how long a pool without capacity is avoided
+	PlanEvery     time.Duration // interval between decisions of the policy without events
 	Startup       time.Duration // the expected time from the request for a machine until it works; for the policy
-	Begin         time.Duration // the last part of Startup: from its agent's call on
-	Notice        time.Duration // the provider's, before an eviction; for the policy
+	Begin         time.Duration // the last part of Startup: after its agent's call
+	Notice        time.Duration // of the provider, before an eviction; for the policy
 	Lag           time.Duration // the longest time from a machine's end until the controller knows; for the policy
 }
 
@@ -58,16 +58,15 @@ type Settings struct {
 type lengths struct{ cut, broken, join, notice, drain, begin, stop time.Duration }
 
 var (
-	// near: a fake cloud's machines are processes of this host, and its market is replayed at hundreds of times the speed: an
-	// hour that is billed may last 6 seconds. Machines were ready 20 to 160 ms after their boot (examples/demo.yaml, two
-	// cores), and load in 20 ms.
+	// near: a fake cloud's machines are processes of this host, and its market is replayed at hundreds of times the speed: a billed hour
+	// may last 6 seconds. Machines were ready 20 to 160 ms after their boot (examples/demo.yaml, two cores), and load in 20 ms.
 	near = lengths{
 		cut: 1500 * time.Millisecond, broken: 300 * time.Millisecond, join: 1500 * time.Millisecond, notice: 150 * time.Millisecond,
 		drain: 1200 * time.Millisecond, begin: 200 * time.Millisecond, stop: 2 * time.Second,
 	}
-	// far: cuts are sent in the background and cost nothing but their share of the link, which their pace limits, so that they
-	// come as often as makes the loss small compared with the 5 minutes that a replacement takes. A machine that leaves before
-	// its paid hour ends does what one does that EC2 has warned, and has as long: 2 minutes.
+	// far: cuts are sent in the background and cost only their share of the link, which their pace limits, so that they are frequent enough
+	// for the loss to be small compared with the 5 minutes that a replacement takes. A machine that leaves before its paid hour ends hands
+	// over like one with an EC2 warning, and has as long: 2 minutes.
 	far = lengths{
 		cut: time.Minute, broken: 30 * time.Second, join: time.Minute, notice: 3 * time.Second, drain: 2 * time.Minute, begin: remoteBegin, stop: 2 * time.Minute,
 	}
@@ -75,14 +74,14 @@ var (
 
 const (
 	bootWithin = 10 * time.Minute // wall-clock time
-	// shortNotice is not much to carry parameters in: little of it is waited away.
+	// shortNotice is too short to carry parameters after a long wait.
 	shortNotice = time.Minute
 	// shortWait is how long the first of such notices waits for more.
 	shortWait = time.Second
 	// retryCapacity is in market time: the pool's market has to change.
 	retryCapacity = 10 * time.Minute
-	// The policy decides at every event and price change, too. On a replayed market this is in market time: hours pass in
-	// seconds, and the paper's switch waits for five minutes.
+	// The policy also decides at every event and price change. On a replayed market this is in market time: hours pass in seconds, and the
+	// paper's switch waits for five minutes.
 	planEveryNear = time.Minute
 	planEveryFar  = 10 * time.Minute
 )

@@ -10,25 +10,25 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// maxAsked bounds the retries when machines' answers contradict each other: a move may end between them.
+// maxAsked bounds the retries when machines' answers contradict each other: a move may end between two answers.
 const maxAsked = 3
 
 // survey sums up the machines' answers (see adoption).
 //
-// They agree when each partition has one owner and one backup at the committed cut, all are in one generation, and each split is
-// held by one worker or is between two. A split without a holder was changing hands: its first clock not begun is the highest mark
-// of the owners, and the owners get a second request after all have answered, because an early answer may lack the old worker's
-// last clock. doubt is the first contradiction; again: it may be a move that ended between two answers, so asking again may resolve
-// it. Any doubt that stays returns everything to the committed cut, which never depends on what machines say beyond it.
+// They agree if each partition has one owner and one backup at the committed cut, all are in one generation, and each split is held by one
+// worker or is in transit. A split without a holder was changing hands: its first clock not begun is the highest mark of the owners, and
+// the owners get a second request after all have answered, because an early answer may lack the old worker's last clock. doubt is the first
+// contradiction; again: it may be a move that ended between two answers, so asking again may resolve it. Any remaining doubt returns
+// everything to the committed cut, which never depends on what machines report beyond it.
 type survey struct {
 	members int
 	route   ps.Route
 	splits  []splitState
 	marks   []ps.Clock // committed in every partition. Index: Split
 	behind  bool       // a machine does not know that the cut is committed
-	strays  []ps.Clock // cuts that were named and will not be committed
+	strays  []ps.Clock // named cuts that will not be committed
 	doubt   string     // why training cannot simply continue
-	again   bool       // asking again may help
+	again   bool       // retrying may help
 }
 
 func (f *survey) doubts(again bool, format string, args ...any) {
@@ -65,8 +65,8 @@ func (t *Training) takeStock(m *Node, a tiers.Answer) {
 		t.machines.GiveUp(m.Machine, "it did not report what it holds: "+a.Error)
 		return
 	}
-	// The controller before may have begun generations that it did not live to write down. A machine that has seen one refuses all
-	// older ones, also when it takes no part yet.
+	// The previous controller may have begun generations without recording them. A machine that has seen a generation refuses all older
+	// ones, even if it does not take part yet.
 	switch {
 	case t.adopting != nil:
 		t.Layout.Generation = max(t.Layout.Generation, stock.Generation)
@@ -85,8 +85,8 @@ func (t *Training) takeStock(m *Node, a tiers.Answer) {
 	}
 }
 
-// rejoin admits a machine that the previous controller admitted without journaling it. When the run has continued
-// without it, the machine was never notified of that, and is of no use any more.
+// rejoin admits a machine that the previous controller admitted without recording it. If the run has continued without it, the machine
+// missed messages and can no longer be used.
 func (t *Training) rejoin(m *Node) bool {
 	if t.adopting == nil {
 		t.machines.GiveUp(m.Machine, "it had joined unrecorded, and the run continued without it")
@@ -101,11 +101,11 @@ func (t *Training) rejoin(m *Node) bool {
 	return true
 }
 
-// adoptWithin returns how long machines have to call a controller that takes them over. It is longer than a machine may be silent
-// otherwise: training continues meanwhile, and giving a machine up costs a roll-back.
+// adoptWithin returns how long machines have to call a controller that takes them over. It exceeds the usual allowed silence: training
+// continues meanwhile, and giving a machine up costs a roll-back.
 func (c *Config) adoptWithin() time.Duration { return 3 * max(c.DeadAfter, c.BrokenAfter) }
 
-// AdvanceAdoption continues with a take-over.
+// AdvanceAdoption continues a take-over.
 func (t *Training) AdvanceAdoption() {
 	a := t.adopting
 	if a == nil || t.Ending {
@@ -203,7 +203,7 @@ func (a *adoption) putTogether(t *Training) *survey {
 	return f
 }
 
-// readServed takes what a machine owns and backs up.
+// readServed records what a machine owns and backs up.
 func (f *survey) readServed(t *Training, m *Node, stock tiers.Stock, highest []ps.Clock) {
 	stray := func(cut ps.Clock) {
 		if cut > t.Cuts.Committed {
@@ -234,7 +234,7 @@ func (f *survey) readServed(t *Training, m *Node, stock tiers.Stock, highest []p
 	}
 }
 
-// readWork takes what a machine works on.
+// readWork records what a machine works on.
 func (f *survey) readWork(m *Node, stock tiers.Stock) {
 	for _, s := range stock.Splits {
 		if f.splits[s.Split].Holder != "" {
@@ -244,9 +244,9 @@ func (f *survey) readWork(m *Node, stock tiers.Stock) {
 	}
 }
 
-// readUnclaimed looks at splits without a worker: they were changing hands, or their worker is lost. A lost worker's work in
-// flight is unknown. Otherwise no worker adds to them any more, and the owners' marks show how far they have come, if the
-// owners were asked after all machines had answered that they do not work on them.
+// readUnclaimed examines splits without a worker: they were changing hands, or their worker is lost. A lost worker's work in flight is
+// unknown. Otherwise no worker adds to them any more, and the owners' marks show their progress, if the owners answered after all machines
+// had reported that they do not work on them.
 func (f *survey) readUnclaimed(t *Training, highest []ps.Clock) {
 	for i := range f.splits {
 		if f.splits[i].Holder != "" {
@@ -271,7 +271,7 @@ func (a *adoption) missing(t *Training) bool {
 	})
 }
 
-// goOn takes the state up as the machines say that it is: nothing is repeated.
+// goOn adopts the state as the machines report it: nothing is repeated.
 func (f *survey) goOn(t *Training) {
 	t.Layout.Route = f.route
 	for i, s := range f.splits {
@@ -297,7 +297,7 @@ func (f *survey) goOn(t *Training) {
 		}
 	}
 	t.Layout.broadcast()
-	unparkAll(t, every) // a halt may have been under way
+	unparkAll(t, every) // a halt may have been in progress
 	t.Cuts.checkClock()
 	t.layOut()
 }

@@ -69,8 +69,8 @@ func (t *Training) Begin() {
 	}
 }
 
-// Advance does whatever the state asks for now. Each part looks at the state alone, so that their order matters for
-// promptness only: recovery before everything, then halts, which wait for moves and handovers.
+// Advance does whatever the state now requires. Each part depends only on the state, so that their order affects only latency: recovery
+// comes first, then halts, which wait for moves and handovers.
 func (t *Training) Advance() {
 	if t.Layout.Due && !t.Now.Before(t.Layout.Gathering) {
 		t.layOut()
@@ -79,7 +79,7 @@ func (t *Training) Advance() {
 	t.spreadRoute()
 	t.advanceSettle()
 	t.Pause.advance()
-	if t.Halt == nil { // else it is under way
+	if t.Halt == nil { // otherwise it is in progress
 		t.Cuts.planFlush(t.Recovery != nil)
 	}
 	t.Layout.hurryMoves(t.wantsHalt() || t.unsettled())
@@ -93,18 +93,18 @@ func (t *Training) Advance() {
 	t.Saves.Advance()
 }
 
-// Look sets when GiveUp may next give a machine up, if nothing is heard until then, and reports whether that is now: what was done has
-// shortened a machine's patience (see patience), and it has been silent for longer than that. Restless: there may be something
-// to do in the next step, whatever happens; how much time a flush has left changes by itself, and any word may end an outage.
+// Look schedules the next check by GiveUp, if nothing is heard until then, and reports whether that is now: an action may have shortened a
+// silent machine's patience (see patience). Restless reports whether the next step may have something to do, whatever happens: a flush's
+// remaining time changes by itself, and any message may end an outage.
 func (t *Training) Look() (now, restless bool) {
-	if t.adopting == nil { // which looks for the lost, too
+	if t.adopting == nil { // which also checks for lost machines
 		t.Nodes.prune()
 	}
 	t.Silence.Next = t.Silence.next()
 	return !t.Now.Before(t.Silence.Next), t.Layout.WantsFlush() || t.Silence.outage != nil
 }
 
-// NextDue calls by with each time at which there is something to do although nothing happens, but for cuts.
+// NextDue calls by with each time at which something other than a cut is due even without events.
 func (t *Training) NextDue(by func(time.Time)) {
 	by(t.Layout.MoveRetry)
 	by(t.Layout.Gathering)
@@ -121,19 +121,20 @@ func (t *Training) NextDue(by func(time.Time)) {
 	by(t.Silence.Next)
 }
 
-// Settled reports whether nothing is on its way from one machine to another. A split whose release was requested is, even when
-// it is to return there.
+// Settled reports whether nothing is in transit between machines. A split whose release was requested counts, even if it will return to the
+// same machine.
 func (t *Training) Settled() bool {
 	return !t.Layout.HandingOver() && t.Recovery == nil && t.Settle == nil && t.Halt == nil && !t.Layout.Due && len(t.Layout.Moves) == 0
 }
 
-// OnlyCuts reports whether a cut is due, nothing delays it, and nothing else is under way. Nor are there checkpoints, which follow cuts.
+// OnlyCuts reports whether a cut is due, nothing delays it, and nothing else is in progress. There must be no checkpoints either, which
+// follow cuts.
 func (t *Training) OnlyCuts(now time.Time) bool {
 	return t.Cuts.Due.Equal(now) && t.Cuts.Cut == nil && t.Nodes.Commands.open == 0 && t.Settled() && t.adopting == nil && t.Layout.Standing() &&
 		!t.Layout.Bare() && !t.Pause.AtRest && !t.wantsHalt() && t.cfg.Checkpoints.Place == ""
 }
 
-// Need returns what the work asks for.
+// Need returns the work's needs.
 func (t *Training) Need() step.Need {
 	return step.Need{
 		Standing: t.Layout.Standing(), Begun: t.Layout.Stood, Recovering: t.Recovery != nil, TakingOver: t.adopting != nil, Done: t.Clocks.Over(),
@@ -142,15 +143,15 @@ func (t *Training) Need() step.Need {
 	}
 }
 
-// Progress returns how far the work has come.
+// Progress returns how far the work has got.
 func (t *Training) Progress() step.Progress {
 	return step.Progress{Done: int64(t.Clocks.Done), Saved: int64(t.Saves.At), Whole: int64(t.cfg.Job.Clocks), Clock: t.cfg.Market(time.Duration(t.Clocks.Seconds * float64(time.Second)))}
 }
 
-// Bare reports whether something has no second copy.
+// Bare reports whether anything lacks a second copy.
 func (t *Training) Bare() bool { return t.Layout.Bare() }
 
-// Enter takes a bought machine up.
+// Enter adds a bought machine.
 func (t *Training) Enter(m *step.Machine, kind step.Kind) {
 	n := &Node{Machine: m, Heard: t.Awake.Now(), Incarnation: ps.Incarnation(m.Number), kind: kind}
 	t.Nodes.ByID[m.ID] = n
@@ -164,7 +165,7 @@ func (t *Training) Enter(m *step.Machine, kind step.Kind) {
 	}
 }
 
-// Entered counts a first call of a machine that came before the machine was known.
+// Entered processes a first call that arrived before the machine was known.
 func (t *Training) Entered(m *step.Machine) {
 	hello, called := t.Nodes.callers[m.ID]
 	delete(t.Nodes.callers, m.ID)
@@ -173,7 +174,7 @@ func (t *Training) Entered(m *step.Machine) {
 	}
 }
 
-// Archive forgets machines of which nothing can come any more.
+// Archive removes machines that can no longer have an effect.
 func (t *Training) Archive() {
 	archived := func(m *Node) bool { return m.Archived }
 	t.Nodes.Roster, t.Nodes.reliable = slices.DeleteFunc(t.Nodes.Roster, archived), slices.DeleteFunc(t.Nodes.reliable, archived)
@@ -182,28 +183,28 @@ func (t *Training) Archive() {
 // Idle reports whether a machine has no work.
 func (t *Training) Idle(m *step.Machine) bool { return t.Nodes.ByID[m.ID].Splits == 0 }
 
-// Holds reports whether a machine that is to leave still has something that others need.
+// Holds reports whether a departing machine still has something that others need.
 func (t *Training) Holds(m *step.Machine) bool {
 	n := t.Nodes.ByID[m.ID]
 	return n.Joined > 0 && (t.Layout.OwnsAny(n.ID) || n.Splits > 0 || n.Keeps || slices.Contains(t.Layout.Route.Backup, n.ID))
 }
 
-// Connected reports whether a machine's agent has been learned of lately.
+// Connected reports whether a machine's agent has been heard recently.
 func (t *Training) Connected(m *step.Machine) bool {
 	n := t.Nodes.ByID[m.ID]
 	return !n.Lost && n.Address != "" && !t.Awake.Over(n.Heard, t.cfg.DeadAfter)
 }
 
-// Rearrange has the layout looked at again: which machines stay has changed.
+// Rearrange marks the layout as outdated: the set of staying machines has changed.
 func (t *Training) Rearrange() { t.Layout.Due = true }
 
-// Warned: a machine has an eviction notice. It reports whether there is more to do than when others have one already.
+// Warned handles a machine's eviction notice. It reports whether it changes more than further notices of an eviction do.
 func (t *Training) Warned(m *step.Machine) (due bool) {
 	la := t.Layout
-	// While notices are being gathered, one for a machine that only works joins them, unless moves are to hurry because of it.
+	// While notices are being gathered, one for a machine that only works joins them, unless moves must hurry because of it.
 	due = !la.Due || !t.Now.Before(la.Gathering) || m.Joined == 0 || m.Tier == step.Reliable || la.OwnsAny(m.ID) || len(la.Moves) > 0 && !la.hurried
 	la.Due = true
-	if m.Tier == step.Reliable { // what it holds is saved
+	if m.Tier == step.Reliable { // save what it holds
 		t.Cuts.SaveNow()
 	}
 	if !t.Now.Before(la.Gathering) {
@@ -212,7 +213,7 @@ func (t *Training) Warned(m *step.Machine) (due bool) {
 	return due
 }
 
-// CutShort ends all work: machines are being terminated for good.
+// CutShort ends all work: machines are being terminated.
 func (t *Training) CutShort() {
 	t.Cuts.Cut, t.Halt, t.Recovery, t.Settle, t.Saves.Current = nil, nil, nil, nil, nil
 	clear(t.Layout.Moves)

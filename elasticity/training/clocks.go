@@ -10,11 +10,11 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// clocks count the work done, and judge whether the model is good enough.
+// clocks counts the completed work, and judges whether the model is good enough.
 //
-// Invariant: Done is the least of Marks, and every owner has committed what Marks say, unless a recovery is about to undo it. Owners may be
-// ahead of Marks: a worker reports after its commit, and may die in between. Then the owners say how far it had come (settleSplits), or a
-// committed cut does (cutReached). Reports of older generations are dropped: a roll-back has set all marks to the cut.
+// Invariant: Done is the minimum of Marks, and every owner has committed what Marks say, unless a recovery is about to undo it. Owners may
+// be ahead of Marks: a worker reports after its commit, and may die in between. Then the owners report its progress (settleSplits), or a
+// committed cut does (cutReached). Reports of older generations are dropped: a roll-back has reset all marks to the cut.
 type clocks struct {
 	*step.Step
 	*progress
@@ -23,8 +23,8 @@ type clocks struct {
 	layout *layout
 	load   *load
 	Watch  stopping.Watch
-	behind int                                 // a split that held the clock back when it was last looked for
-	after  func(clock ps.Clock, loss *float64) // is called for each clock that is done
+	behind int                                 // a split that held the clock back at the last check
+	after  func(clock ps.Clock, loss *float64) // is called for each completed clock
 }
 
 // Over reports whether the work is done.
@@ -32,16 +32,16 @@ func (cl *clocks) Over() bool {
 	return cl.Enough != "" || cl.Done >= cl.cfg.Job.Clocks && cl.cfg.Job.Clocks > 0
 }
 
-// ahead returns how many clocks beyond the one under way some split has committed.
+// ahead returns how many clocks beyond the current one some split has committed.
 func (cl *clocks) ahead() ps.Clock {
 	return max(slices.Max(cl.Marks)-cl.Done-1, 0)
 }
 
-// take takes what a worker reports. It reports whether that was news.
+// take processes a worker's report. It reports whether it was new.
 func (cl *clocks) take(m *Node, r tiers.Progress) bool {
 	p := cl.progress
 	if r.Generation != cl.layout.Generation || r.Clock <= p.Done {
-		return false // known already, or of a generation that is given up
+		return false // already known, or of a generation that was given up
 	}
 	if cl.load.metered {
 		m.Meter.worked(r)
@@ -61,8 +61,8 @@ func (cl *clocks) reached(split ps.Split, clock ps.Clock) {
 	cl.Marks[split] = max(cl.Marks[split], clock)
 }
 
-// advance passes every complete clock. It is called for every report, so it looks at all splits only when the one that held
-// the clock back no longer does.
+// advance counts every complete clock. It is called for every report, so it looks at all splits only when the one that held the clock back
+// no longer does.
 func (cl *clocks) advance() {
 	for cl.Marks[cl.behind] > cl.Done {
 		if i := slices.IndexFunc(cl.Marks, func(c ps.Clock) bool { return c <= cl.Done }); i >= 0 {
@@ -76,7 +76,7 @@ func (cl *clocks) advance() {
 func (cl *clocks) clockDone(clock ps.Clock) {
 	p := cl.progress
 	p.Seconds = 0
-	if !p.since.IsZero() { // else a controller has just taken over, and the end of the clock before is unknown
+	if !p.since.IsZero() { // otherwise a controller has just taken over, and the end of the previous clock is unknown
 		p.Seconds = cl.Wall(cl.Now.Sub(p.since))
 	}
 	p.since = cl.Now
@@ -117,7 +117,7 @@ func (cl *clocks) judge(clock ps.Clock) {
 	}
 }
 
-// trainLoss returns what a clock measured on the examples that it trained on; nil = nothing.
+// trainLoss returns a clock's measurement on its training examples; nil = none.
 func (cl *clocks) trainLoss(clock ps.Clock) *float64 {
 	if cl.Silent {
 		return nil
@@ -126,7 +126,7 @@ func (cl *clocks) trainLoss(clock ps.Clock) *float64 {
 	return cl.loss(sum.Loss, sum.Examples)
 }
 
-// loss returns the job's metric of a sum over examples; nil when nothing was measured.
+// loss returns the job's metric of a sum over examples; nil if nothing was measured.
 func (cl *clocks) loss(sum float64, n int64) *float64 {
 	if n == 0 {
 		return nil
@@ -138,7 +138,7 @@ func (cl *clocks) loss(sum float64, n int64) *float64 {
 	return &v
 }
 
-// measured replays earlier measurements to the stopping rules, which decide again at the next clock that measures something.
+// measured replays earlier measurements to the stopping rules, which decide again at the next measurement.
 func (cl *clocks) measured(figures []PastFigure) {
 	for _, f := range figures {
 		if rules := cl.cfg.Job.Stop; rules.Any() && f.Clock%max(cl.cfg.Job.EvalEvery, 1) == 0 {

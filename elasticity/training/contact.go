@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// checkpointOf returns the checkpoint that a command has a machine read; empty = none.
+// checkpointOf returns the checkpoint that a command makes a machine read; empty = none.
 func checkpointOf(do tiers.Do) string {
 	switch do := do.(type) {
 	case tiers.Own:
@@ -22,7 +22,7 @@ func checkpointOf(do tiers.Do) string {
 	return ""
 }
 
-// TakeReport takes what a node says. It reports whether there may be something to do about it.
+// TakeReport handles a node's report. It reports whether a decision may be due.
 func (t *Training) TakeReport(id ps.ServerID, r tiers.Report) (due bool) {
 	m := t.Nodes.ByID[id]
 	if m == nil {
@@ -33,13 +33,13 @@ func (t *Training) TakeReport(id ps.ServerID, r tiers.Report) (due bool) {
 		return true
 	}
 	if m.Ended {
-		if _, calls := r.(tiers.Hello); calls { // the provider says that it is gone, and it is not
+		if _, calls := r.(tiers.Hello); calls { // the provider says that it has ended, but it is running
 			t.Nodes.lastID++
 			t.Do(Send{ID: id, Command: tiers.Command{ID: t.Nodes.lastID, Do: tiers.Stop{Why: "this machine has ended"}}})
 		}
 		return false
 	}
-	m.Heard, m.BrokenAt = t.Awake.Now(), time.Time{} // after a break the first that is heard comes by a new stream
+	m.Heard, m.BrokenAt = t.Awake.Now(), time.Time{} // after a break, the next report comes over a new stream
 	switch r := r.(type) {
 	case tiers.Hello:
 		return t.takeHello(m, r)
@@ -68,7 +68,7 @@ func (t *Training) TakeReport(id ps.ServerID, r tiers.Report) (due bool) {
 	return true
 }
 
-// takeHello welcomes a new node. One that was given up must not come back with what it knew: it stops.
+// takeHello welcomes a new node. A machine that was given up must not return with outdated state: it stops.
 func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 	switch {
 	case m.Lost:
@@ -79,13 +79,12 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 		t.meet(m, h)
 		return true
 	case m.Terminating || h.Incarnation != 0:
-		return true // a stream that broke and came back; the link delivers what was under way
+		return true // a stream that broke and was restored; the link delivers messages in flight
 	case m.Joined > 0:
 		t.machines.GiveUp(m.Machine, "its process restarted and lost its state")
 		return true
 	}
-	// It is new, or its stream broke before it was welcomed, or its process began anew, for which what was said before
-	// is lost: say it again.
+	// It is new, its stream broke before it was welcomed, or its process restarted and lost earlier messages: send them again.
 	t.Nodes.forget(m)
 	m.Ready, m.Loading = false, false
 	m.Loaded = nil
@@ -93,7 +92,7 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 	t.Layout.idle.lacking = true
 	m.Address = h.Address
 	t.Silence.Stale = true
-	t.Silence.lookAgain(t.Now.Add(t.cfg.DeadAfter)) // until it called it had BootWithin
+	t.Silence.lookAgain(t.Now.Add(t.cfg.DeadAfter)) // until it called, BootWithin applied
 	params := t.cfg.Job.Params
 	if t.cfg.standsBy(m) {
 		params = t.cfg.Job.Standby
@@ -121,7 +120,7 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 		m.Loading = true
 		t.Nodes.send(m.ID, tiers.Load{Splits: all})
 	}
-	return false // before it is ready it is good for nothing
+	return false // it cannot do anything before it is ready
 }
 
 func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
@@ -140,7 +139,7 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 		m.Ready = true
 		t.machines.Ready(m.Machine)
 		t.coming--
-		return t.coming <= 0 || t.ReadySince.IsZero() // otherwise it waits as others do
+		return t.coming <= 0 || t.ReadySince.IsZero() // otherwise it waits for the others
 	case tiers.Load:
 		m.Loading = false
 		if a.Code != tiers.CodeOK {
@@ -164,7 +163,7 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 		return t.changes(func() { t.Cuts.takeNamed(m, do, a) })
 	case tiers.Park:
 		t.Halt.takeParked(m, a)
-		return t.Halt == nil || len(t.Halt.parking) == 0 // otherwise the others are waited for
+		return t.Halt == nil || len(t.Halt.parking) == 0 // otherwise wait for the others
 	case tiers.FenceWorker:
 		t.Settle.takeStandings(t, m, a)
 	case tiers.FenceGeneration:
@@ -172,7 +171,7 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 	case tiers.Promote, tiers.Recover, tiers.SettleWorker:
 		t.checkObeyed(m, do, a)
 	case tiers.Own, tiers.Assign:
-		return !t.checkObeyed(m, do, a) // no answer is awaited
+		return !t.checkObeyed(m, do, a) // nothing waits for this answer
 	case tiers.BackUp, tiers.CommitCut:
 		return !t.checkObeyed(m, do, a) || t.Cuts.cutWaited()
 	case tiers.UnnameCut:
@@ -183,7 +182,7 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 	return true
 }
 
-// checkObeyed gives a machine up that cannot do what it must.
+// checkObeyed gives up a machine that failed to execute a command.
 func (t *Training) checkObeyed(m *Node, do tiers.Do, a tiers.Answer) bool {
 	if a.Code == tiers.CodeDamaged {
 		t.Saves.doubt(checkpointOf(do)) // not the machine's fault
@@ -201,8 +200,8 @@ func (t *Training) checkObeyed(m *Node, do tiers.Do, a tiers.Answer) bool {
 	return false
 }
 
-// Lose takes a machine out of training. Losing an owner of partitions starts a recovery; a worker alone
-// is fenced and its splits are handed on.
+// Lose takes a machine out of training. Losing an owner of partitions starts a recovery; a machine that is only a worker is fenced and its
+// splits are reassigned.
 func (t *Training) Lose(lost *step.Machine) {
 	m := t.Nodes.ByID[lost.ID]
 	m.Lost, t.Nodes.lost, t.Nodes.rate = true, true, 0
@@ -233,7 +232,7 @@ func (t *Training) Lose(lost *step.Machine) {
 	}
 }
 
-// takeProgress takes what a worker reports after a commit.
+// takeProgress handles a worker's report after a commit.
 func (t *Training) takeProgress(m *Node, r tiers.Progress) {
 	if t.Recovery == nil && t.Clocks.take(m, r) {
 		t.Cuts.checkClock()

@@ -11,10 +11,10 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// cut is the one cut that is outstanding.
+// cut is the only outstanding cut.
 //
-// Invariant: at all times every partition can return to Committed. So owners keep their undo, and backups the cut before,
-// until the new one is in the journal.
+// Invariant: every partition can return to Committed at any time. So owners keep their undo, and backups the previous cut, until the new
+// one is in the journal.
 //
 //  1. nameCut sends its clock to all owners, those with the least time left first.
 //  2. An owner beyond the clock answers "passed": the others are sent UnnameCut, and a clock two later is named. The very next
@@ -22,23 +22,24 @@ import (
 //  3. Each backup pulls its partitions and reports CutHeld.
 //  4. When every owner has taken the name and every backup holds the cut, commitCut writes the line, then sends CommitCut.
 //
-// Losing an owner ends the cut by a recovery; losing a backup that owns nothing does not (dropFromCut). See backupBehind for why
-// the next cut may have to wait, and decision 3 for why partitions do not move meanwhile.
+// Losing an owner ends the cut by a recovery; losing a backup that owns nothing does not (dropFromCut). See backupBehind for why the next
+// cut may have to wait, and decision 3 for why partitions do not move meanwhile.
 type cut struct {
 	Clock    ps.Clock
 	Naming   map[ps.ServerID]bool // owners that have not answered
-	named    []ps.ServerID        // owners that took the name
+	named    []ps.ServerID        // owners that accepted the name
 	passed   bool                 // an owner was past the clock: a later one must be named
 	holding  map[ps.ServerID]bool // backups that do not hold it yet
 	bytes    int64                // to all backups
-	busiest  int64                // to the one that took most
+	busiest  int64                // to the backup that received most
 	since    time.Time
 	rest     *restPoint // all work rests at it; nil = work continues
 	standbys bool       // they work up to it (complete)
 }
 
-// Taken is what a committed cut has shown, in wall-clock seconds: how long the busiest backup takes its part in, and how long it may. The plan
-// sizes the reliable tier by the same two bounds (planner.SizeReliable), there of a cut of every row at the declared rate.
+// Taken is the measurement of a committed cut, in wall-clock seconds: how long the busiest backup takes to receive its part, and how long
+// it may. The plan sizes the reliable tier by the same two bounds (planner.SizeReliable), there for a cut of every row at the declared
+// rate.
 type Taken struct {
 	Clock                    ps.Clock
 	Seconds, Interval, Flush float64 // Flush: 0 = none is in time, however little there is to deliver
@@ -47,7 +48,7 @@ type Taken struct {
 // restPoint is a cut at which all work rests, and what follows once it is committed.
 type restPoint struct {
 	why     string
-	reached func() // the cut is committed
+	reached func() // called when the cut is committed
 }
 
 // cuts are the points that everything can return to.
@@ -62,18 +63,18 @@ type cuts struct {
 	saves    *saves
 
 	Committed ps.Clock // newest committed cut
-	furthest  ps.Clock // that was ever committed
+	furthest  ps.Clock // newest one ever committed
 	Due       time.Time
 	Cut       *cut
-	unnamed   bool // cuts of the controller before were taken back
+	unnamed   bool // cuts of the previous controller were withdrawn
 	bare      bool // a backup was named since the newest cut was committed, and does not hold it
 	Pace      pace
 	Newest    Taken
 	rescue    Rescue // of the work of servers that are about to go
 }
 
-// advance names the next cut when it is due and nothing else is under way. The clock is the next to become
-// complete; an owner that is past it already makes us try a later one.
+// advance names the next cut when it is due and nothing else is in progress. It uses the next clock to become complete; if an owner is past
+// it already, a later one is tried.
 func (cu *cuts) advance() {
 	if cu.Cut != nil || len(cu.layout.Moves) > 0 || !cu.layout.Standing() || cu.Ending || cu.layout.Bare() ||
 		cu.Now.Before(cu.Due) || cu.clocks.Done >= cu.cfg.Job.Clocks || cu.backupBehind() {
@@ -89,12 +90,12 @@ func (cu *cuts) advance() {
 //   - The name of a cut was taken back when a run was taken over (UnnameCut). Named again, the same clock would be dropped after
 //     its owner was notified that it is there; and the word that it is held may be of before.
 //
-// A halt parks all workers before it names a cut: they have heard all of it by then.
+// A halt parks all workers before it names a cut: all their work is known by then.
 func (cu *cuts) backupBehind() bool {
 	return waiting[tiers.BackUp](cu.nodes) || waiting[tiers.CommitCut](cu.nodes) || cu.unnamed && waiting[tiers.UnnameCut](cu.nodes)
 }
 
-// cutWaited reports whether a cut that is due has waited for the answer at hand.
+// cutWaited reports whether a due cut has waited for the present answer.
 func (cu *cuts) cutWaited() bool { return !cu.Now.Before(cu.Due) && !cu.backupBehind() }
 
 func (cu *cuts) nameCut(clock ps.Clock, rest *restPoint) {
@@ -110,7 +111,7 @@ func (cu *cuts) nameCut(clock ps.Clock, rest *restPoint) {
 	}
 }
 
-// complete has standbys complete the clock that the outstanding cut waits for, if no worker is left to do so. A halt begins only after
+// complete makes standbys complete the clock that the outstanding cut waits for, if no worker is left to do so. A halt begins only after
 // that cut.
 func (cu *cuts) complete() {
 	c := cu.Cut
@@ -162,7 +163,7 @@ func (cu *cuts) checkCut() {
 		for _, id := range cu.Cut.named {
 			cu.nodes.send(id, tiers.UnnameCut{Cut: cu.Cut.Clock})
 		}
-		// Naming the next clock would race with the same owner again: leave it a clock's head start.
+		// Naming the next clock would race with the same owner again: leave a margin of one clock.
 		cu.nameCut(min(max(cu.Cut.Clock, cu.clocks.Done)+2, cu.cfg.Job.Clocks), cu.Cut.rest)
 		return
 	}
@@ -171,8 +172,8 @@ func (cu *cuts) checkCut() {
 	}
 }
 
-// bareCut reports whether the cut under way lacks a backup that would say that it holds it. Only a halt names one then, since no
-// backup is bought for a run that ends. The owners have the cut when every split has committed its clock.
+// bareCut reports whether the outstanding cut lacks a backup that would confirm it. Only a halt names one then, since no backup is bought
+// for an ending run. The owners have the cut when every split has committed its clock.
 func (cu *cuts) bareCut() bool { return cu.Cut != nil && cu.Cut.rest != nil && cu.layout.Bare() }
 
 func (cu *cuts) commitCut() {
@@ -207,7 +208,7 @@ func (cu *cuts) commitCut() {
 	}
 }
 
-// taken returns what a cut has shown. Next to nothing takes no time.
+// taken returns a cut's measurement. Tiny cuts count as taking no time.
 func (cu *cuts) taken(c *cut) Taken {
 	out := Taken{Clock: c.Clock, Interval: MostShare * cu.Wall(cu.cfg.CutEvery)}
 	if notice := cu.Wall(cu.cfg.Notice); notice > 0 {
@@ -219,7 +220,7 @@ func (cu *cuts) taken(c *cut) Taken {
 	return out
 }
 
-// cutReached: every split has committed what a committed cut holds, even if its worker did not live to say so.
+// cutReached records that every split has committed what a committed cut holds, even if its worker died before reporting it.
 func (cu *cuts) cutReached() {
 	for i := range cu.layout.Splits {
 		cu.clocks.reached(ps.Split(i), cu.Committed)
@@ -227,7 +228,7 @@ func (cu *cuts) cutReached() {
 	cu.checkClock()
 }
 
-// dropFromCut continues without a machine that owned nothing; the loss of an owner takes the cut with it.
+// dropFromCut continues without a machine that owned nothing; the loss of an owner aborts the cut.
 func (cu *cuts) dropFromCut(id ps.ServerID) {
 	if cu.Cut == nil || !cu.Cut.Naming[id] && !cu.Cut.holding[id] {
 		return
@@ -245,15 +246,15 @@ func (cu *cuts) checkClock() {
 	}
 }
 
-// Rescue is how much work is saved when all servers have warnings: the first that fits into the time left. What cannot finish
-// in time is not started.
+// Rescue is how much work to save when all servers have warnings: the largest that fits into the remaining time. What cannot finish in time
+// is not started.
 type Rescue int
 
 const (
 	undecided  Rescue = iota
 	FlushAll          // everything that has begun is finished and delivered; nothing is lost
-	CutOnly           // the clock under way is delivered as an ordinary cut; with staleness, work begun beyond it is given up
-	GiveUpRest        // the last committed cut serves; what came after it is given up and will be repeated
+	CutOnly           // the current clock is delivered as an ordinary cut; with staleness, later work is given up
+	GiveUpRest        // the last committed cut is used; later work is given up and will be repeated
 )
 
 // soonest orders owners for a cut: those with the least time left deliver first.
@@ -269,8 +270,8 @@ func soonest(a, b *Node) int {
 	return 0
 }
 
-// nextCut sets when the next cut is due, after one that brought bytes to the busiest of its backups; it gives the reason
-// for an interval that is much another than the one before.
+// nextCut schedules the next cut, after one that sent bytes to its busiest backup; it returns a reason if the interval differs much from
+// the previous one.
 func (cu *cuts) nextCut(bytes int64) (why string) {
 	p := &cu.Pace
 	base, notice := cu.Wall(cu.cfg.CutEvery), cu.Wall(cu.cfg.Notice)
@@ -297,13 +298,13 @@ func (cu *cuts) nextCut(bytes int64) (why string) {
 	return fmt.Sprintf("cuts every %.1f s, in place of %.1f s: %s", seconds, before, why)
 }
 
-// overdue reports whether more has changed since the last cut than a flush could bring home, well before the next is due.
+// overdue reports whether more has changed since the last cut than a flush could deliver, well before the next is due.
 func (cu *cuts) overdue() bool {
 	p := &cu.Pace
 	return p.Limit > 0 && p.Dirty > p.Limit && cu.Now.Before(cu.Due) && cu.Now.Sub(p.At) > p.Every/4
 }
 
-// TakeHeartbeat keeps what a node counts. It reports whether that makes a cut due.
+// TakeHeartbeat records a node's counters. It reports whether that makes a cut due.
 func (cu *cuts) TakeHeartbeat(m *Node, h tiers.Heartbeat) (due bool) {
 	cu.Pace.Dirty += h.CutBytes - m.Stats.CutBytes
 	m.Stats = h
@@ -319,10 +320,10 @@ func (cu *cuts) TakeHeartbeat(m *Node, h tiers.Heartbeat) (due bool) {
 	return false
 }
 
-// SaveNow has the next cut named at once, and saved.
+// SaveNow makes the next cut due at once, and saves it.
 func (cu *cuts) SaveNow() { cu.saves.wanted, cu.Due = true, cu.Now }
 
-// Skip commits n cuts as the last one was: see Controller.SkipCuts.
+// Skip commits n cuts like the last one: see Controller.SkipCuts.
 func (cu *cuts) Skip(n int, every time.Duration, clocks ps.Clock) {
 	further := ps.Clock(n) * clocks
 	cu.Committed += further

@@ -7,9 +7,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The events of training. A repeated event is harmless.
+// The events of training. Repeating an event is harmless.
 type (
-	// Reported: a node said something; its first report is tiers.Hello.
+	// Reported is a node's report; its first is tiers.Hello.
 	Reported struct {
 		ID     ps.ServerID
 		Report tiers.Report
@@ -24,15 +24,14 @@ type (
 		Details    json.RawMessage // for the journal: journal.ExportDetails
 		Err        error
 	}
-	// ManifestWritten answers a WriteManifest. Trouble is a further failure, such as that old ones could not be
-	// removed.
+	// ManifestWritten answers a WriteManifest. Trouble is an additional failure, such as that old ones could not be removed.
 	ManifestWritten struct {
 		Folder   string
 		Manifest string
 		Trouble  string
 		Err      error
 	}
-	// Preferred answers Profiled with the owners that the placer of jobs on shared machines wants for partitions.
+	// Preferred answers Profiled with the owners of partitions preferred by the placer of jobs on shared machines.
 	Preferred struct{ tiers.Preference }
 )
 
@@ -42,9 +41,9 @@ func (Exported) Event()        {}
 func (ManifestWritten) Event() {}
 func (Preferred) Event()       {}
 
-// What training does.
+// Training's actions.
 type (
-	// Send gives a node a command; answered by a report.
+	// Send sends a command to a node; answered by a report.
 	Send struct {
 		ID      ps.ServerID
 		Command tiers.Command
@@ -57,7 +56,7 @@ type (
 		Route      ps.Route
 		Peers      map[ps.ServerID]string
 	}
-	// WriteManifest makes a checkpoint of what machines have saved, and removes old ones; answered by ManifestWritten.
+	// WriteManifest completes a checkpoint from what machines have saved, and removes old ones; answered by ManifestWritten.
 	WriteManifest struct {
 		Cut    ps.Clock
 		Place  string
@@ -66,8 +65,8 @@ type (
 	}
 )
 
-// Profiled reports the load of serving the model, the servers, and the length of clocks. It is repeated, as what is known about machines that
-// jobs share depends on it; the answer may be Preferred.
+// Profiled reports the load of serving the model, the servers, and the length of clocks. It is repeated, since knowledge about shared
+// machines depends on it; the answer may be Preferred.
 type Profiled struct{ tiers.Served }
 
 func (Profiled) Action()      {}

@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Machines are judged by silence: a stream that broke and did not come back, or one that is open and says nothing. Silence is no
-// proof. Three rules keep it from being taken for one:
+// Machines are judged by silence: a stream that broke and did not come back, or one that is open but idle. Silence is no proof. Three rules
+// prevent false conclusions:
 //
 //   - Silence counts only while the controller was listening (Awake): one that was stopped has received nothing.
 //   - After an absence, a machine whose stream broke has as long as any other to call again: agents end streams that do not
@@ -19,14 +19,15 @@ import (
 //   - Machines fail one by one, or by evictions, which the provider reports, or their hosts end their streams. When most just
 //     fall silent together, it is this host or its network: an outage.
 //
-// Decision 10 has what was dropped: a detector that learns the delay of heartbeats, asking through other machines, more patience.
+// Decision 10 lists the rejected alternatives: a detector that learns the delay of heartbeats, asking through other machines, more
+// patience.
 
 // outage is a silence of most machines.
 type outage struct {
 	since time.Time // by Step.Awake
 }
 
-// failureDetector gives machines up that have been silent for too long.
+// failureDetector gives up machines that have been silent too long.
 type failureDetector struct {
 	*step.Step
 	cfg      *Config
@@ -35,49 +36,49 @@ type failureDetector struct {
 	layout   *layout
 
 	outage *outage   // most machines have fallen silent together
-	Next   time.Time // no machine is silent for too long before
+	Next   time.Time // no machine is silent too long before this time
 	Gave   time.Time // when it last gave machines up: see together
 
 	// Next follows from the machines heard longest ago: it stays as it is until one is heard again.
 	Stale         bool // others may
 	called, quiet longestSilent
-	broken        []*Node // whose streams broke, and some that have called again or ended since
+	broken        []*Node // whose streams broke, including some that have reconnected or ended since
 }
 
-// longestSilent is the machine that has been silent longest, and since when; nil = there is none.
+// longestSilent is the machine that has been silent longest, and since when; nil = none.
 type longestSilent struct {
 	of *Node
 	at time.Time
 }
 
-// holds reports whether it still has been.
+// holds reports whether that is still true.
 func (h longestSilent) holds(called bool) bool {
 	return h.of == nil || !h.of.Lost && !h.of.Ended && (h.of.Address == "") == called && h.of.Heard.Equal(h.at)
 }
 
-// before takes another machine in.
+// before adds another machine.
 func (h *longestSilent) before(m *Node) {
 	if h.of == nil || m.Heard.Before(h.at) {
 		*h = longestSilent{m, m.Heard}
 	}
 }
 
-// OutageFor is how many times DeadAfter a silence of most machines is waited out. Provider listings and evictions end machines
-// meanwhile, as at any time.
+// OutageFor is the multiple of DeadAfter for which a silence of most machines is tolerated. Provider listings and evictions still end
+// machines meanwhile.
 const OutageFor = 10
 
 func (si *failureDetector) outageFor() time.Duration { return OutageFor * si.cfg.DeadAfter }
 
-// together returns when machines may be given up again. Those of a bulk eviction fall silent one by one within milliseconds, and each time that
-// one is given up all are looked at.
+// together returns when machines may be given up again. Those of a bulk eviction fall silent one by one within milliseconds, and giving up
+// each one involves examining all.
 func (si *failureDetector) together() time.Time { return si.Gave.Add(si.cfg.BrokenAfter / 10) }
 
-// GiveUp gives up the machines that are silent for too long.
+// GiveUp gives up machines that have been silent too long.
 func (si *failureDetector) GiveUp() {
 	if si.outage == nil && (si.Now.Before(si.Next) || si.Now.Before(si.together())) {
 		return
 	}
-	silent := false // a machine is silent for too long, and nothing else explains it
+	silent := false // a machine is silent too long, and nothing else explains it
 	for _, m := range si.nodes.Roster {
 		switch {
 		case m.Lost || m.Ended:
@@ -112,7 +113,7 @@ func (si *failureDetector) giveUp(m *Node, why string) {
 	si.machines.GiveUp(m.Machine, why)
 }
 
-// why is why a machine that has called is to be given up for its silence; empty = it is not.
+// why returns why a machine that has called should be given up for its silence; empty = it should not.
 func (si *failureDetector) why(m *Node) string {
 	switch {
 	case !m.BrokenAt.IsZero() && si.Awake.Over(m.BrokenAt, si.brokenPatience(m)):
@@ -123,13 +124,13 @@ func (si *failureDetector) why(m *Node) string {
 	return ""
 }
 
-// hangUpWithin returns how long a machine may have been silent when its stream breaks, for that to be the end of its process, which
-// its host reports it. The controller's own end breaks streams that are silent for longer, which is no news.
+// hangUpWithin bounds the silence before a stream breaks for the break to count as the end of the machine's process, as reported by its
+// host. The controller itself closes streams that are silent for longer, which is no evidence.
 func (si *failureDetector) hangUpWithin() time.Duration {
 	return si.cfg.Market(min(3*si.cfg.Job.Heartbeat, 8*time.Second))
 }
 
-// inOutage reports whether most machines are silent, so that none is given up for it. Silent: one is silent for too long.
+// inOutage reports whether most machines are silent, so that none is given up for it. Silent: one has been silent too long.
 func (si *failureDetector) inOutage(silent bool) bool {
 	h := si.outage
 	if h == nil && !silent {
@@ -138,7 +139,7 @@ func (si *failureDetector) inOutage(silent bool) bool {
 	unheard, all := 0, 0
 	for _, m := range si.nodes.Roster {
 		if !m.alive() || m.Warned || m.hungUp && !m.BrokenAt.IsZero() {
-			continue // of these, silence says nothing about the others
+			continue // their silence says nothing about the others
 		}
 		all++
 		if !m.BrokenAt.IsZero() || si.Awake.Now().Sub(m.Heard) >= si.cfg.DeadAfter/2 {
@@ -165,7 +166,7 @@ func (si *failureDetector) inOutage(silent bool) bool {
 		return false
 	}
 	si.recordOutage(journal.Heard, unheard, fmt.Sprintf("most machines are no longer silent, after another %.1f s: %d of %d are", waited, unheard, all))
-	si.Awake.Resume() // the others have time to call, too
+	si.Awake.Resume() // the others get time to call, too
 	return true
 }
 
@@ -173,7 +174,7 @@ func (si *failureDetector) recordOutage(to string, unheard int, why string) {
 	si.Record(func() journal.Entry { return journal.Entry{Kind: journal.Silence, To: to, Count: unheard, Why: why} })
 }
 
-// brokenPatience returns how long a machine may take to come back whose stream broke.
+// brokenPatience returns how long a machine whose stream broke may take to come back.
 func (si *failureDetector) brokenPatience(m *Node) time.Duration {
 	if si.Awake.JustResumed(m.BrokenAt) {
 		return max(si.cfg.BrokenAfter, si.cfg.DeadAfter)
@@ -181,13 +182,13 @@ func (si *failureDetector) brokenPatience(m *Node) time.Duration {
 	return si.cfg.BrokenAfter
 }
 
-// patience returns how long a machine may be silent. One that alone holds partitions, as owner and backup, takes all work since
-// the last checkpoint with it: on a busy host, waiting for it costs less. (A broken stream, and what the provider says, end it
-// as soon as any other machine.)
+// patience returns how long a machine may be silent. If a machine is the only holder of partitions, as owner and backup, all work since the
+// last checkpoint is lost with it: on a busy host, waiting for it costs less. (A broken stream, or the provider's report, ends it as soon
+// as any other machine.)
 func (si *failureDetector) patience(m *Node) time.Duration {
 	if m.Tier == tiers.Reliable && si.layout.Standing() {
 		for p, owner := range si.layout.Route.Owner {
-			// A backup that was just named has nothing before the next cut: keeps.
+			// A backup that was just named has nothing before the next cut: keep waiting.
 			if backup := si.layout.Route.Backup[p]; owner == m.ID && (backup == m.ID || backup == "" || m.Keeps) {
 				return 3 * si.cfg.DeadAfter
 			}
@@ -228,7 +229,7 @@ func (si *failureDetector) next() time.Time {
 		}
 	}
 	si.broken = slices.DeleteFunc(si.broken, func(m *Node) bool { return m.BrokenAt.IsZero() || m.Address == "" || m.Lost || m.Ended })
-	var usual, later *Node // those that broke first, of either patience
+	var usual, later *Node // those that broke first, by patience
 	for _, m := range si.broken {
 		first := &usual
 		if si.Awake.JustResumed(m.BrokenAt) {
@@ -266,7 +267,7 @@ func (si *failureDetector) lookAgain(by time.Time) {
 	}
 }
 
-// Disconnected: a machine's stream broke.
+// Disconnected handles a broken stream.
 func (si *failureDetector) Disconnected(id step.ID) {
 	if m := si.nodes.ByID[id]; m != nil && m.BrokenAt.IsZero() {
 		si.broken = append(si.broken, m)

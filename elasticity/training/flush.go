@@ -10,19 +10,19 @@ import (
 
 // endOfLife is a plan of what to save before evictions, with its figures in wall-clock seconds.
 //
-// It counts only where all servers go: then what the reliable machines do not hold by the first deadline is lost. The plan takes the first
-// Rescue that fits into the time left. It is made again while warnings last, because deliveries may be slower than earlier ones; what was
-// given up comes back only with a fifth more time than it needs, or plans would waver with their figures.
+// It applies only if all servers go: then anything that the reliable machines do not hold by the first deadline is lost. The plan takes the
+// first Rescue that fits into the remaining time. It is updated while warnings last, because deliveries may be slower than expected; a
+// better Rescue is restored only with a fifth more time than it needs, or plans would flap with their figures.
 //
-// Not done: delivering clocks beyond the cut as they are. A backup holds one state per partition at one clock, and without a common clock there
-// is nothing to return to.
+// Rejected: delivering clocks beyond the cut as they are. A backup holds one state per partition at one clock, and without a common clock
+// there is nothing to return to.
 type endOfLife struct {
 	Do      Rescue
 	left    float64
-	clock   float64 // until the clock under way is done
-	begun   float64 // until everything that has begun is
+	clock   float64 // until the current clock is done
+	begun   float64 // until everything that has begun is done
 	bytes   int64   // that a cut would have to deliver now
-	deliver float64 // that this takes at the backups
+	deliver float64 // time for the backups to receive it
 }
 
 // String returns the plan with its figures.
@@ -40,7 +40,7 @@ func (p endOfLife) String() string {
 		p.clock, figures, p.left)
 }
 
-// PlanEndOfLife plans with the first deadline of a warned owner. Each backup takes in its part; they do so side by side.
+// PlanEndOfLife plans with the first deadline of a warned owner. Each backup receives its part, in parallel.
 func (cu *cuts) PlanEndOfLife() endOfLife {
 	var deadline time.Time
 	p := endOfLife{clock: cu.clocks.Seconds}
@@ -58,7 +58,7 @@ func (cu *cuts) PlanEndOfLife() endOfLife {
 	}
 	p.left = cu.Wall(deadline.Sub(cu.Now))
 	p.begun = p.clock
-	p.begun *= float64(min(cu.clocks.ahead(), cu.cfg.Job.Schema.Bound()) + 1) // the fastest may be so far ahead
+	p.begun *= float64(min(cu.clocks.ahead(), cu.cfg.Job.Schema.Bound()) + 1) // the fastest may be this far ahead
 	if cu.Pace.Rate > 0 {
 		p.deliver = float64(p.bytes) / float64(max(len(holdersOf(cu.layout.Route.Backup)), 1)) / cu.Pace.Rate
 	}
@@ -73,13 +73,13 @@ func (cu *cuts) PlanEndOfLife() endOfLife {
 	return p
 }
 
-// flushesAll reports whether the reliable machines are to take over from a cut, as all servers are about to go.
+// flushesAll reports whether the reliable machines should take over from a cut, as all servers are about to go.
 func (cu *cuts) flushesAll() bool { return cu.rescue == FlushAll && cu.layout.WantsFlush() }
 
 // planFlush plans the final save when every server is about to go, and journals a new plan. A cut alone is due at once.
 func (cu *cuts) planFlush(recovering bool) {
 	if cu.Now.Before(cu.layout.Gathering) {
-		return // it is under way; or there may be more warnings in a moment
+		return // it is in progress; or there may be more warnings in a moment
 	}
 	if !cu.layout.Standing() || recovering || cu.Ending || !cu.layout.WantsFlush() {
 		cu.rescue = undecided
@@ -87,7 +87,7 @@ func (cu *cuts) planFlush(recovering bool) {
 	}
 	p := cu.PlanEndOfLife()
 	if p.Do == cu.rescue || cu.rescue != undecided && p.Do < cu.rescue && p.left < 1.2*(p.begun+p.deliver) {
-		return // figures waver; what was given up comes back only if there is room
+		return // figures fluctuate; what was given up is restored only if there is room
 	}
 	cu.rescue = p.Do
 	if p.Do == CutOnly {
@@ -98,7 +98,7 @@ func (cu *cuts) planFlush(recovering bool) {
 	})
 }
 
-// moveTime estimates the wall-clock seconds to move that many partitions to another machine; 0 = unknown.
+// moveTime estimates the wall-clock seconds to move this many partitions to another machine; 0 = unknown.
 func (cu *cuts) moveTime(partitions int) float64 {
 	if cu.Pace.Rate == 0 {
 		return 0
@@ -106,8 +106,8 @@ func (cu *cuts) moveTime(partitions int) float64 {
 	return float64(cu.cfg.Job.Schema.StateBytes()) / float64(len(cu.layout.Route.Owner)) * float64(partitions) / cu.Pace.Rate
 }
 
-// DrainsInTime returns how many of its partitions a machine with a warning can still hand over: those that cannot finish in
-// time are not started. A machine without a warning hands over all.
+// DrainsInTime returns how many of its partitions a machine with a warning can still hand over: moves that cannot finish in time are not
+// started. A machine without a warning hands over all.
 func (cu *cuts) DrainsInTime(m *Node, partitions int) int {
 	if !m.Warned {
 		return partitions

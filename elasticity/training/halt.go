@@ -13,7 +13,7 @@ import (
 func (h *Halting) advance(t *Training) {
 	switch h.phase {
 	case haltParking:
-		// What a dead worker has begun counts too, if it was committed anywhere.
+		// A dead worker's unfinished work counts too, if it was committed anywhere.
 		if len(h.parking) == 0 && !t.unsettled() {
 			h.rest(t)
 		}
@@ -28,11 +28,10 @@ func (h *Halting) advance(t *Training) {
 	}
 }
 
-// rest names the clock at which all work is to rest, and allows workers that are behind to reach it.
+// rest names the clock at which all work should rest, and allows workers that are behind to reach it.
 func (h *Halting) rest(t *Training) {
 	h.phase = haltCutting
-	// Nothing may have begun since the last cut. Then that one is where all work rests, unless a backup that may have to take over
-	// does not hold it yet.
+	// If nothing has begun since the last cut, all work rests there, unless a backup that may have to take over does not hold it yet.
 	clock := max(h.begun, slices.Max(t.Clocks.Marks), t.Cuts.Committed)
 	if clock == t.Cuts.Committed && t.Cuts.bare && h.Purpose != ending {
 		clock++
@@ -66,11 +65,11 @@ func (h *Halting) export(t *Training) {
 	})
 }
 
-// exportWithin is how long, on the wall clock, saving the model is tried. The machines may hold its only copy, and a full disk
-// or a store that does not answer can be mended meanwhile.
+// exportWithin is how long, in wall-clock time, saving the model is tried. The machines may hold its only copy, and a full disk or an
+// unresponsive store can be fixed meanwhile.
 const exportWithin = 10 * time.Minute
 
-// tryAgain has a failed export tried again in a while, and reports whether there is time for that.
+// tryAgain schedules a retry of a failed export, and reports whether there is time for it.
 func (h *Halting) tryAgain(t *Training, err error) bool {
 	if h.failing.IsZero() {
 		h.failing = t.Now
@@ -89,8 +88,8 @@ func (h *Halting) tryAgain(t *Training, err error) bool {
 	return true
 }
 
-// advanceHalt starts a halt when one is wanted. Every split must have a holder then, and every partition one
-// owner: moves and handovers under way come first, they are short.
+// advanceHalt starts a halt when one is wanted. Every split must then have a holder, and every partition one owner: moves and handovers in
+// progress finish first, as they are short.
 func (t *Training) advanceHalt() {
 	if t.Halt != nil {
 		t.Halt.advance(t)
@@ -118,8 +117,8 @@ func (t *Training) advanceHalt() {
 		h.Purpose, h.why = pausing, "paused: "+t.Pause.Why
 	}
 	t.Halt = h
-	// Idle workers park too: splits of a worker that dies now may go to one, and no worker may begin a clock
-	// beyond the one at which all rests.
+	// Idle workers park too: splits of a worker that dies now may be assigned to one, and no worker may begin a clock beyond the rest
+	// point.
 	for _, m := range t.Nodes.reachable() {
 		h.parking[m.ID] = true
 		t.Nodes.send(m.ID, tiers.Park{})
@@ -145,7 +144,8 @@ func (h *Halting) promotes(t *Training, p ps.Partition) bool {
 	return t.Layout.flushes(p)
 }
 
-// promoteBackups makes the backups owners of the promoted partitions: their last delivery is committed. It reports whether there were any.
+// promoteBackups makes the backups owners of the promoted partitions, after committing the last delivery. It reports whether there were
+// any.
 func (h *Halting) promoteBackups(t *Training) (any bool) {
 	promoted := map[ps.ServerID][]ps.Partition{}
 	for p, backup := range t.Layout.Route.Backup {
@@ -162,8 +162,8 @@ func (h *Halting) promoteBackups(t *Training) (any bool) {
 	return len(promoted) > 0
 }
 
-// takeOver resumes work when all backups serve. Not before: a backup that does not know the route yet sends workers
-// to the machine that it had handed the partition to, and what is done there is lost.
+// takeOver resumes work when all backups serve. Not earlier: a backup that does not know the route yet would send workers to the machine
+// that had handed the partition to it, and work done there is lost.
 func (h *Halting) takeOver(t *Training) {
 	t.Layout.Route.Version++
 	t.Layout.broadcast()
@@ -172,13 +172,12 @@ func (h *Halting) takeOver(t *Training) {
 		t.Pause.rest(h.fresh)
 		return
 	}
-	unparkAll(t, func(m *Node) bool { return !m.Warned }) // the others have sent their last and only hand their splits over
+	unparkAll(t, func(m *Node) bool { return !m.Warned }) // the others have sent everything and only hand their splits over
 	t.layOut()
 }
 
-// exportPatience returns how long saving is tried, in market time. An owner that does not answer may be dead: it is given up within
-// three times DeadAfter (see patience), and the recovery that follows saves the model from its backup. So trying never ends
-// before that.
+// exportPatience returns how long saving is tried, in market time. An owner that does not answer may be dead: it is given up within three
+// times DeadAfter (see patience), and the recovery that follows saves the model from its backup. So retries never end before that.
 func (c *Config) exportPatience() time.Duration {
 	return max(c.Market(exportWithin), 4*c.DeadAfter)
 }
@@ -187,7 +186,7 @@ func (c *Config) exportPatience() time.Duration {
 func (t *Training) TakeExported(e Exported) {
 	h := t.Halt
 	if h == nil || h.phase != haltExporting || e.Generation != t.Layout.Generation {
-		return // the answer to one that a recovery has ended
+		return // the answer to an export that a recovery aborted
 	}
 	if e.Err != nil && h.tryAgain(t, e.Err) {
 		return

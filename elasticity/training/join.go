@@ -10,8 +10,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// stand starts the job on the reliable machines: stage 1. When it begins again from a checkpoint, other machines are there
-// already.
+// stand starts the job on the reliable machines: stage 1. If it restarts from a checkpoint, other machines already exist.
 func (t *Training) stand() {
 	t.Layout.setTarget(tiers.Next(t.Layout.present(), t.Nodes.ReliableMembers(), t.cfg.Stages))
 	t.Layout.Route.Version = 1
@@ -48,8 +47,7 @@ func (t *Training) stand() {
 	t.Layout.Stood, t.Layout.Stage = true, tiers.Stage1
 }
 
-// Join takes ready machines into training, together with others that are nearly there: partitions and splits move
-// once.
+// Join lets ready machines join training, together with others that are nearly ready, so that partitions and splits move once.
 func (t *Training) Join() {
 	if t.Halt != nil || t.Recovery != nil || t.adopting != nil || t.Ending || t.Stop != "" || t.Clocks.Over() {
 		return
@@ -100,11 +98,11 @@ func (t *Training) mayJoin(m *Node) bool {
 	return m.Joined == 0 && m.Ready && m.Staying() && (m.Tier == tiers.Transient && t.Layout.Standing() || m.Tier == tiers.Reliable && !m.Loading)
 }
 
-// candidates counts the machines that may join, and those that are on their way.
+// candidates counts the machines that may join, and those that are starting.
 func (t *Training) candidates() (ready, coming int) {
 	for _, m := range t.Nodes.Roster {
 		if m.Joined > 0 {
-			break // so have all that follow
+			break // as have all that follow
 		}
 		switch {
 		case !m.Staying() || m.Tier == tiers.Transient && !t.Layout.Standing():
@@ -117,7 +115,7 @@ func (t *Training) candidates() (ready, coming int) {
 	return ready, coming
 }
 
-// Admit returns why that number of reliable machines of a type cannot hold the job alone; nil when they can, or when that is unknown.
+// Admit returns why this number of reliable machines of a type cannot hold the job alone; nil if they can, or if that is unknown.
 func (t *Training) Admit(reliable int, name string, memoryMiB int64) error {
 	usable, need := tiers.UsableMemory(memoryMiB), tiers.ReliableMemory(&t.cfg.Job.Schema, reliable)
 	if reliable < 1 || usable == 0 || need.Total() <= usable {
@@ -128,7 +126,7 @@ func (t *Training) Admit(reliable int, name string, memoryMiB int64) error {
 		size(need.Staged), size(need.Cuts), size(usable))
 }
 
-// Short returns why the reliable machines that are left cannot hold the job alone; nil when they can.
+// Short returns why the remaining reliable machines cannot hold the job alone; nil if they can.
 func (t *Training) Short(wanted int, name string, memoryMiB int64) error {
 	if left := len(t.Nodes.ReliableMembers()); t.Layout.Stood && left < wanted {
 		return t.Admit(left, name, memoryMiB)
@@ -136,7 +134,7 @@ func (t *Training) Short(wanted int, name string, memoryMiB int64) error {
 	return nil
 }
 
-// Rejoin has the reliable machines that are left take the job up again, from the checkpoint that everything went back to.
+// Rejoin lets the remaining reliable machines resume the job, from the checkpoint that everything returned to.
 func (t *Training) Rejoin(name string, memoryMiB int64) {
 	left := len(t.Nodes.ReliableMembers())
 	if !t.Layout.Standing() && t.Layout.Stood && t.Recovery == nil && left > 0 && t.Admit(left, name, memoryMiB) == nil {

@@ -13,7 +13,7 @@ import (
 // splitState is the holder of a split.
 type splitState struct {
 	Holder    ps.ServerID // none while it changes hands
-	by        *Node       // the holder; nil = none, or an unknown one
+	by        *Node       // the holder; nil = none or unknown
 	next      ps.Clock    // first clock not begun; known while it has no holder
 	releasing bool        // its holder was told to release it
 }
@@ -22,7 +22,7 @@ type splitState struct {
 type arrangement struct {
 	now     tiers.Layout
 	members []tiers.Member
-	loads   []int // that the members' data have changed
+	loads   []int // counters of changes to the members' data
 	stage   tiers.Stage
 	serving int
 }
@@ -30,8 +30,8 @@ type arrangement struct {
 // layout is where everything is, and where it should be: owners and backups of partitions, workers of splits.
 //
 // Route and Splits are the former, Target the latter. When members, loads or the stage change (Due), the target is computed by a pure
-// function that keeps in place whatever can stay (tiers.Arrange). Moves and hand-overs then lead to it. They may fail, and the
-// target may change on the way: each step looks only at the difference between the two.
+// function that keeps in place whatever can stay (tiers.Arrange). Moves and hand-overs then lead to it. They may fail, and the target may
+// change meanwhile: each step looks only at the difference between the two.
 //
 // Invariant: a partition has one owner in Route at any time. A move changes it when the new owner has acknowledged the last message.
 type layout struct {
@@ -41,7 +41,7 @@ type layout struct {
 
 	Generation ps.Generation
 	Stage      tiers.Stage
-	Stood      bool // the job has begun: there is a line for its stage
+	Stood      bool // the job has begun: the journal has its stage
 	Route      ps.Route
 	routeNews  bool // owners changed since the last broadcast
 	Splits     []splitState
@@ -49,34 +49,34 @@ type layout struct {
 	idle       idleSplits
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
-	rotating   *rotation // all partitions are to change places
+	rotating   *rotation // all partitions should change places
 	preferred  tiers.Preference
-	hurried    bool  // those that move wait for no window any more
-	moved      moved // what the moves since the last line about them took
+	hurried    bool  // moves no longer wait for a window
+	moved      moved // cost of the moves since the last journal line about them
 
-	Due       bool            // the target is out of date
-	Gathering time.Time       // until then notices are gathered before anything is done about them
-	Servers   int             // requested; 0 = as many as the stage has
-	tuned     *tuning.Setting // by the tuner; nil = as the stage has it
-	tunedFor  int             // transient machines that it is for
+	Due       bool            // the target is outdated
+	Gathering time.Time       // until then notices are gathered before any decision
+	Servers   int             // requested; 0 = the stage's number
+	tuned     *tuning.Setting // by the tuner; nil = the stage decides
+	tunedFor  int             // number of transient machines that it applies to
 	handed    int             // how often a split has changed hands
 	Target    tiers.Layout
-	takers    []*Node       // Index: Split; those of Target.Worker, nil where unknown
+	takers    []*Node       // Index: Split; those of Target.Worker, nil if unknown
 	workers   []ps.ServerID // of Target, each once, in order; nil = not computed yet
-	arranged  arrangement   // what the target was made of
-	// Kept for their memory.
+	arranged  arrangement   // inputs of the target
+	// Kept to reuse their memory.
 	spareLoads   []int
 	spareWorkers []ps.ServerID
 }
 
-// idleSplits are those whose holder is to change, and about which advanceSplits has something to do.
+// idleSplits are those whose holder should change and for which advanceSplits has something to do.
 type idleSplits struct {
 	free    int  // have no holder
 	held    int  // not being released
 	lacking bool // a taker may have to load some first
 }
 
-// count takes a split in, or out before it changes (-1).
+// count adds a split or, before it changes, removes it (-1).
 func (la *layout) count(split ps.Split, by int) {
 	switch s := &la.Splits[split]; {
 	case !la.isMisplaced(split) || s.releasing:
@@ -91,7 +91,7 @@ func (la *layout) count(split ps.Split, by int) {
 func (la *layout) onlyServes() (others bool) {
 	for i := range la.Splits {
 		switch by := la.Splits[i].by; {
-		case by == nil: // it changes hands
+		case by == nil: // it is changing hands
 		case by.Tier == tiers.Reliable:
 			return false
 		default:
@@ -111,7 +111,7 @@ func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {
 	return out
 }
 
-// holdersOf lists the different machines of a list.
+// holdersOf lists the distinct machines of a list.
 func holdersOf(ids []ps.ServerID) []ps.ServerID {
 	out := slices.Clone(ids)
 	slices.Sort(out)
@@ -129,10 +129,10 @@ func roleNames(roles []tiers.Role) string {
 	return s
 }
 
-// Standing reports whether the reliable tier has taken the job up.
+// Standing reports whether the reliable tier has started the job.
 func (la *layout) Standing() bool { return la.Route.Version > 0 }
 
-// present returns how things are now, as opposed to the target.
+// present returns the present layout, as opposed to the target.
 func (la *layout) present() tiers.Layout {
 	l := tiers.Layout{Stage: la.Stage, Route: la.Route, Worker: la.spareWorkers}
 	if la.spareWorkers = nil; l.Worker == nil {
@@ -147,8 +147,8 @@ func (la *layout) present() tiers.Layout {
 	return l
 }
 
-// arrange makes the target, unless it would come out as it is: when a fleet of a hundred is taken back, its machines go one
-// by one, and nothing depends on those that had nothing to do any longer.
+// arrange computes the target, unless it would not change: when a fleet of a hundred is reclaimed, its machines go one by one, and nothing
+// depends on those that had nothing left to do.
 func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 	now, was := la.present(), &la.arranged
 	transient, _ := tiers.Count(members)
@@ -178,7 +178,7 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 		if owners, ok := tiers.Rotate(target, members); ok {
 			target.Route.Owner = owners
 		}
-	} else if serving == 0 { // otherwise somebody has set the number of servers
+	} else if serving == 0 { // otherwise the number of servers was set explicitly
 		tiers.Prefer(&target, members, la.preferred.Owners)
 	}
 	la.setTarget(target)
@@ -198,7 +198,7 @@ func (la *layout) serving(members []tiers.Member, stage tiers.Stage) int {
 	return la.cfg.Stages.Serving(transient)
 }
 
-// setTarget changes where everything should be. Any but arrange's own forgets what the last one was made of.
+// setTarget changes where everything should be. Except when called by arrange, it discards the inputs of the last target.
 func (la *layout) setTarget(to tiers.Layout) {
 	la.arranged = arrangement{}
 	takers := slices.Grow(la.takers[:0], len(to.Worker))[:len(to.Worker)]
@@ -214,7 +214,7 @@ func (la *layout) setTarget(to tiers.Layout) {
 	}
 }
 
-// isMisplaced reports whether a split is to change hands.
+// isMisplaced reports whether a split should change hands.
 func (la *layout) isMisplaced(split ps.Split) bool {
 	return int(split) < len(la.takers) && la.takers[split] != nil && la.Splits[split].by != la.takers[split]
 }
@@ -246,7 +246,7 @@ func splitsOf(holders []ps.ServerID, id ps.ServerID) []ps.Split {
 	return out
 }
 
-// hand gives a split to a machine, or to none. It alone changes holders, and keeps the machines' counts.
+// hand assigns a split to a machine, or to none. Only this changes holders, and maintains the machines' counts.
 func (la *layout) hand(split ps.Split, to ps.ServerID) {
 	s := &la.Splits[split]
 	la.handed++
@@ -267,7 +267,7 @@ func (la *layout) hand(split ps.Split, to ps.ServerID) {
 	la.count(split, 1)
 }
 
-// askBack notes that a split's holder is to give it back.
+// askBack records that a split's holder must give it back.
 func (la *layout) askBack(split ps.Split) {
 	if s := &la.Splits[split]; s.Holder != "" && !s.releasing {
 		la.count(split, -1)
@@ -276,7 +276,7 @@ func (la *layout) askBack(split ps.Split) {
 	}
 }
 
-// askNoMore takes that back.
+// askNoMore cancels that.
 func (la *layout) askNoMore(split ps.Split) {
 	if s := &la.Splits[split]; s.releasing {
 		if s.Holder != "" {
@@ -287,9 +287,9 @@ func (la *layout) askNoMore(split ps.Split) {
 	}
 }
 
-// outruns reports whether the clock that a machine has begun is better done again than waited for, now that the release of some of
-// its splits was requested. Half of that clock is left in the mean: neither what the machine keeps nor what the others take may
-// need longer. Only reliable machines can be much slower than their replacements: in stage 1 they had all splits.
+// outruns reports whether repeating the clock that a machine has begun is faster than waiting for it, now that the release of some of its
+// splits was requested. On average half of that clock is left: neither what the machine keeps nor what the others take may need longer.
+// Only reliable machines can be much slower than their replacements: in stage 1 they had all splits.
 func (la *layout) outruns(m *Node) bool {
 	if m.Tier != tiers.Reliable || m.kind.Rate <= 0 {
 		return false
@@ -304,7 +304,7 @@ func (la *layout) outruns(m *Node) bool {
 	if float64(m.Splits-given)/m.kind.Rate > half {
 		return false
 	}
-	if la.workers == nil { // a bulk eviction asks hundreds of times
+	if la.workers == nil { // a bulk eviction calls this hundreds of times
 		la.workers = holdersOf(la.Target.Worker)
 	}
 	others := 0.0
@@ -316,8 +316,8 @@ func (la *layout) outruns(m *Node) bool {
 	return float64(given)/others <= half
 }
 
-// standbysHandOver reports whether a machine that stands by holds a split that a worker is about to take. A halt waits for that: the
-// standby would complete the split's clock with nothing computed.
+// standbysHandOver reports whether a standby machine holds a split that a worker is about to take. A halt waits for that: the standby would
+// complete the split's clock with nothing computed.
 func (la *layout) standbysHandOver() bool {
 	if la.cfg.Job.Standby == nil {
 		return false
@@ -335,15 +335,15 @@ func (la *layout) standbysHandOver() bool {
 // HandingOver reports whether a split is between two holders.
 func (la *layout) HandingOver() bool { return la.between > 0 }
 
-// A reliable machine that is lost takes its backups with it. The owners have the newest values and the undo to the
-// committed cut: everything returns to that cut, a replacement is bought, and the next cut is delivered to it in full. As
-// long as a partition has no backup, no cut is named. What neither an owner nor a backup holds at the cut comes from the
-// newest checkpoint, and then everything does.
+// A reliable machine that is lost takes its backups with it. The owners have the newest values and the undo to the committed cut:
+// everything returns to that cut, a replacement is bought, and the next cut is delivered to it in full. While a partition has no backup, no
+// cut is named. If neither an owner nor a backup holds a partition at the cut, it is read from the newest checkpoint, and then everything
+// is.
 
-// Backups move without a loss, too, to a reliable machine that was added or off one that is to go: the next cut is delivered
-// in full to the new one, and until it is committed the old one keeps the cut before.
+// Backups also move without a loss, to a reliable machine that was added or from one that leaves: the next cut is delivered in full to the
+// new one, and until it is committed the old one keeps the previous cut.
 
-// loseBackups forgets what a lost machine backed up, and reports whether that was anything.
+// loseBackups forgets a lost machine's backups, and reports whether there were any.
 func (la *layout) loseBackups(id ps.ServerID) (any bool) {
 	for p, backup := range la.Route.Backup {
 		if backup == id {
@@ -356,7 +356,7 @@ func (la *layout) loseBackups(id ps.ServerID) (any bool) {
 // Bare reports whether a partition has no backup.
 func (la *layout) Bare() bool { return la.Standing() && slices.Contains(la.Route.Backup, "") }
 
-// stray reports whether a partition is backed up by another machine than the layout names.
+// stray reports whether a partition is backed up by a different machine than the layout names.
 func (la *layout) stray(p ps.Partition) bool {
 	to := la.Target.Route.Backup[p]
 	return la.Route.Backup[p] != "" && to != "" && to != la.Route.Backup[p]
@@ -395,7 +395,7 @@ func (la *layout) takeMoved(do tiers.MoveOut, a tiers.Answer) {
 	delete(la.Moves, do.Partition)
 	if a.Code != tiers.CodeOK {
 		la.MoveRetry = la.Now.Add(la.cfg.BrokenAfter)
-		if do.FaultIn { // workers may have been sent to the one that is not the owner after all
+		if do.FaultIn { // workers may have been sent to a machine that is not the owner after all
 			la.Route.Version++
 			la.routeNews = true
 		}
@@ -412,8 +412,8 @@ func (la *layout) takeMoved(do tiers.MoveOut, a tiers.Answer) {
 	}
 }
 
-// passOn assigns splits without a holder to their target workers, unless some of those wait for something else: it is
-// what advanceSplits would do, which looks at all splits, and is due at each of hundreds of answers when a fleet comes or goes.
+// passOn assigns splits without a holder to their target workers, unless some of those wait for something else: it does what advanceSplits
+// would do, which examines all splits, and is due at each of hundreds of answers when a fleet comes or goes.
 func (la *layout) passOn(splits []tiers.SplitAt) bool {
 	var takers []*Node
 	for i, s := range splits {
@@ -440,8 +440,7 @@ func (la *layout) passOn(splits []tiers.SplitAt) bool {
 	return len(takers) > 0
 }
 
-// WantsFlush reports whether every server is about to go and the reliable machines are to take over (TierML,
-// section 3.3, bulk revocation).
+// WantsFlush reports whether every server is about to go and the reliable machines should take over (TierML, section 3.3, bulk revocation).
 func (la *layout) WantsFlush() bool {
 	if la.Target.Stage != tiers.Stage1 {
 		return false
@@ -454,8 +453,8 @@ func (la *layout) WantsFlush() bool {
 	return false
 }
 
-// flushes reports whether a flush hands a partition to its backup: its owner is about to go. Those of other owners
-// move when it ends.
+// flushes reports whether a flush hands a partition to its backup because its owner is about to go. Partitions of other owners move when it
+// ends.
 func (la *layout) flushes(p ps.Partition) bool {
 	m := la.nodes.ByID[la.Route.Owner[p]]
 	return m != nil && m.Warned && !m.Lost && m.ID != la.Route.Backup[p] && la.Route.Backup[p] != ""

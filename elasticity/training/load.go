@@ -10,26 +10,25 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// leastSeconds is what a clock's work must take for its pace to say something: below, timers and scheduling are most
-// of what is measured.
+// leastSeconds is the shortest clock whose pace is meaningful: below, timers and scheduling dominate the measurement.
 const leastSeconds = 0.05
 
-// load is the machines' measured load, and the stage that follows from it.
+// load is the machines' measured load, and the resulting stage.
 type load struct {
 	*step.Step
 	cfg      *Config
 	nodes    *nodes
 	layout   *layout
 	progress *progress
-	held     func() bool // a recovery or a halt is under way: figures say nothing about a layout
+	held     func() bool // a recovery or a halt is in progress: figures say nothing about a layout
 
 	Gauge   tiers.Gauge
-	Why     string    // the gauge's floor
-	metered bool      // a heartbeat has come since the last clock that was judged
-	paces   []float64 // kept for its memory
+	Why     string    // the reason for the gauge's floor
+	metered bool      // a heartbeat has arrived since the last judged clock
+	paces   []float64 // kept to reuse its memory
 }
 
-// layOut sets the target for the present members and writes down a change of stage.
+// layOut sets the target for the present members and records a change of stage.
 func (ld *load) layOut() {
 	members := ld.nodes.receivers()
 	transient, reliable := tiers.Count(members)
@@ -40,9 +39,9 @@ func (ld *load) layOut() {
 	}
 }
 
-// Measure judges the load of the clock that was just done. A clock that is shorter than a heartbeat is judged together
-// with those that follow it. While partitions move, figures say nothing about a layout,
-// and after an absence of the controller what has waited for it comes at once.
+// Measure judges the load of the clock that has just ended. A clock that is shorter than a heartbeat is judged together with the following
+// ones. While partitions move, figures say nothing about a layout, and after an absence of the controller all queued messages arrive at
+// once.
 func (ld *load) Measure() {
 	if ld.layout.tuned != nil { // the settings decide
 		ld.meterAgain()
@@ -64,7 +63,7 @@ func (ld *load) Measure() {
 	}
 	for _, m := range ld.nodes.Roster {
 		if m.Member() && !m.Meter.Heard.After(m.Meter.Since) {
-			return // nothing has been learned of it since the last clock that was judged
+			return // nothing has been learned since the last judged clock
 		}
 	}
 	usage := ld.usage()
@@ -83,9 +82,8 @@ func (ld *load) meterAgain() {
 	}
 }
 
-// usage returns what the reliable machines carried, and would carry one stage lower. There, every byte that machines
-// exchange has a reliable one at its end (stage 1), or each reliable machine does what a mean transient one does
-// in addition to its present load (stage 2).
+// usage returns what the reliable machines carried, and would carry one stage lower. There, a reliable machine is at one end of every
+// transfer (stage 1), or each reliable machine does as much as an average transient one in addition to its present load (stage 2).
 func (ld *load) usage() (u tiers.Usage) {
 	var all, transient, peak float64 // bytes per second in; in or out of transient machines, of the busiest reliable one
 	var slowest, link float64
@@ -130,7 +128,7 @@ func (ld *load) usage() (u tiers.Usage) {
 	return u
 }
 
-// paceOf returns how much of a machine's declared rate it does; 0 = it is not known.
+// paceOf returns the fraction of its declared rate that a machine achieves; 0 = unknown.
 func (ld *load) paceOf(m *Node) float64 {
 	rate := m.kind.Rate
 	if m.Meter.seconds < leastSeconds || rate == 0 {
@@ -160,7 +158,7 @@ func (ld *load) stageBy(transient, reliable int) tiers.Stage {
 	return stage
 }
 
-// whyStage returns why stageFor returns what it does.
+// whyStage returns the reason for stageFor's result.
 func (ld *load) whyStage(transient, reliable int) string {
 	if _, tuned := ld.layout.setting(transient); tuned {
 		return "the tuner's setting"
@@ -179,16 +177,16 @@ func (ld *load) whyStage(transient, reliable int) string {
 	return why
 }
 
-// details returns what a later controller must know of the load so far.
+// details returns what a later controller must know about the load so far.
 func (ld *load) details() json.RawMessage {
 	if ld.Gauge.Floor() == tiers.Stage1 && ld.Gauge.Falls() == 0 && ld.Gauge.Undone() == 0 {
 		return nil
 	}
 	details, _ := journal.Pack(journal.StageDetails{Floor: int(ld.Gauge.Floor()), Falls: ld.Gauge.Falls(), Undone: ld.Gauge.Undone(), Load: ld.Why})
-	return details // of integers and text
+	return details // consists of integers and text
 }
 
-// recordStage writes a change of stage down, and counts load afresh.
+// recordStage records a change of stage, and resets the load figures.
 func (ld *load) recordStage(transient, reliable int) {
 	ld.Record(func() journal.Entry {
 		return journal.Entry{
@@ -199,6 +197,6 @@ func (ld *load) recordStage(transient, reliable int) {
 	ld.Gauge.Again()
 	ld.layout.Stage = ld.layout.Target.Stage
 	if ld.Gauge.Floor() == tiers.Stage1 {
-		ld.Why = "" // it is written down
+		ld.Why = "" // it has been recorded
 	}
 }

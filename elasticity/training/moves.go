@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// advanceBackups gives partitions without a backup, or with one that is to go, to the machines that the layout names.
+// advanceBackups assigns partitions that have no backup, or a departing one, to the machines named by the layout.
 func (t *Training) advanceBackups() {
 	if !t.Layout.Bare() && !t.Layout.straying() || t.wantsHalt() || t.Recovery != nil || t.Cuts.Cut != nil || t.Halt != nil || t.Ending || len(t.Layout.Moves) > 0 {
 		return
@@ -39,13 +39,13 @@ func (t *Training) advanceBackups() {
 	t.Layout.Route.Version++
 	t.Layout.broadcast()
 	t.Cuts.bare = true
-	t.Cuts.Due = t.Now // as soon as can be: without it only the owners hold the state
+	t.Cuts.Due = t.Now // as soon as possible: until then only the owners hold the state
 }
 
 // advanceMoves starts the moves that lead to the target.
 //
-// Invariant: moves and cuts exclude each other, so a partition changes in one way at a time (decision 3). The old owner serves until the new
-// one has everything (but in drills with FaultIn), so a move that fails leaves all as it was.
+// Invariant: moves and cuts exclude each other, so a partition changes in one way at a time (decision 3). The old owner serves until the
+// new one has everything (except in drills with FaultIn), so a failed move leaves everything as it was.
 //
 //  1. Every partition whose owner is not the target's gets a move, grouped by pairs of machines.
 //  2. Machines with a notice hand over as many as fit into the time left; the last committed cut has the rest.
@@ -62,7 +62,7 @@ func (t *Training) advanceMoves() {
 	hasty := turning != nil && turning.hasty || slices.ContainsFunc(t.Nodes.Members(), func(m *Node) bool { return m.Warned })
 	type hop struct{ from, to ps.ServerID }
 	hops := map[hop]int{}
-	room := map[*Node]int{} // partitions that a machine with a warning still hands over in time
+	room := map[*Node]int{} // partitions that a machine with a warning can still hand over in time
 	for p, owner := range t.Layout.Route.Owner {
 		to := t.Layout.Target.Route.Owner[p]
 		if to == owner || to == "" {
@@ -76,7 +76,7 @@ func (t *Training) advanceMoves() {
 			room[from] = t.Cuts.DrainsInTime(from, len(partitionsOf(t.Layout.Route.Owner, owner)))
 		}
 		if room[from]--; room[from] < 0 {
-			continue // it would not be there in time: the last committed cut serves
+			continue // too late: the last committed cut is used
 		}
 		t.Layout.Moves[ps.Partition(p)] = to
 		hops[hop{owner, to}]++
@@ -99,8 +99,8 @@ func (t *Training) advanceMoves() {
 	}
 }
 
-// hurryMoves has moves wait for no window any more when something else waits for their end: a halt, a worker's settlement, or a machine
-// with a notice.
+// hurryMoves stops moves from waiting for a window if something else waits for their end: a halt, a worker's settlement, or a machine with
+// a notice.
 func (la *layout) hurryMoves(awaited bool) {
 	if len(la.Moves) == 0 || la.hurried {
 		return
@@ -121,11 +121,11 @@ func (la *layout) hurryMoves(awaited bool) {
 	}
 }
 
-// rotation is a request that every partition changes its owner, for drills; nil = there is none.
+// rotation is a request that every partition change its owner, for drills; nil = none.
 type rotation struct{ hasty, faultIn bool }
 
-// Rotate has every partition served by another machine, each between a clock's reads and its contributions or, if it is hasty, as soon as
-// can be; with faultIn it serves before its rows have come. It reports why that cannot be.
+// Rotate moves every partition to another server, each between a clock's reads and its contributions or, if hasty, as soon as possible;
+// with faultIn the new server serves before its rows have arrived. It returns why that is impossible.
 func (la *layout) Rotate(hasty, faultIn bool) error {
 	if _, ok := tiers.Rotate(la.Target, la.nodes.tierMembers()); !ok {
 		return errors.New("no other machine could serve: it takes two reliable machines in stage 1, otherwise two transient ones")
@@ -134,19 +134,19 @@ func (la *layout) Rotate(hasty, faultIn bool) error {
 	return nil
 }
 
-// Prefer takes in the owners of partitions that the placer of jobs on shared machines prefers. The moves wait for a window, as all do
-// that nothing hurries.
+// Prefer sets the owners of partitions preferred by the placer of jobs on shared machines. The moves wait for a window, unless something
+// hurries them.
 func (la *layout) Prefer(p tiers.Preference) {
 	if !slices.Equal(la.preferred.Owners, p.Owners) {
 		la.preferred, la.arranged, la.Due = p, arrangement{}, true
 	}
 }
 
-// moved is what moves took together.
+// moved is the total cost of moves.
 type moved struct {
 	partitions int
 	sum        tiers.Moved
-	longest    float64 // that one was waited for
+	longest    float64 // the longest wait for one
 }
 
 func (m *moved) add(took tiers.Moved) {
@@ -157,19 +157,19 @@ func (m *moved) add(took tiers.Moved) {
 	m.longest = max(m.longest, took.Waited)
 }
 
-// recordMoved writes down what finished moves took.
+// recordMoved records the cost of finished moves.
 func (la *layout) recordMoved() {
 	m := la.moved
 	if la.moved = (moved{}); m.partitions == 0 {
 		return
 	}
 	la.Record(func() journal.Entry {
-		details, _ := journal.Pack(journal.MovedDetails{Waited: m.sum.Waited, Longest: m.longest}) // of finite numbers
+		details, _ := journal.Pack(journal.MovedDetails{Waited: m.sum.Waited, Longest: m.longest}) // consists of finite numbers
 		return journal.Entry{Kind: journal.Moved, Count: m.partitions, Bytes: m.sum.Bytes, Seconds: m.sum.Seconds, Details: details}
 	})
 }
 
-// advanceSplits hands splits on: load at the taker, take back from the giver at a clock's end, assign.
+// advanceSplits hands splits over: load at the taker, take back from the giver at a clock's end, assign.
 func (t *Training) advanceSplits() {
 	idle := &t.Layout.idle
 	// Before a halt, standbys still hand theirs to workers: they complete no clock that it waits for.
@@ -230,7 +230,7 @@ func (t *Training) advanceSplits() {
 	}
 }
 
-// takeReleased passes splits on that a machine has given back. It reports whether there may be more to do about it than that.
+// takeReleased assigns the splits that a machine has given back. It reports whether more may be due.
 func (t *Training) takeReleased(m *Node, a tiers.Answer) (due bool) {
 	r, ok := a.Result.(tiers.Released)
 	if a.Code != tiers.CodeOK || !ok {
@@ -249,9 +249,9 @@ func (t *Training) takeReleased(m *Node, a tiers.Answer) (due bool) {
 	return !t.Layout.passOn(r.Splits)
 }
 
-// spreadRoute announces changed owners when their moves end. It precedes every command to owners: one that has
-// not heard from the server before it that a partition is its own hears so by the route. A route of a new generation before all
-// has returned would undo the fence.
+// spreadRoute announces changed owners when their moves end. It precedes every command to owners: an owner that has not heard from the
+// previous server that a partition is its own learns it from the route. A route of a new generation sent before all have returned would
+// undo the fence.
 func (t *Training) spreadRoute() {
 	if t.Layout.routeNews && len(t.Layout.Moves) == 0 && t.Recovery == nil {
 		t.Layout.broadcast()

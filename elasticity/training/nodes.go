@@ -10,16 +10,16 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Stages follow the ratio of machines and, above that, what the reliable machines are seen to carry (docs/training.md,
-// Stages). Their traffic comes with heartbeats, their pace with the reports of clocks that are done.
+// Stages follow the ratio of machines and, above that, the measured load of the reliable machines (docs/training.md, Stages). Their traffic
+// comes with heartbeats, their pace with the reports of completed clocks.
 
-// meter measures a machine's load since the last clock that was judged.
+// meter measures a machine's load since the last judged clock.
 type meter struct {
 	Heard   time.Time // of the last heartbeat
-	Since   time.Time // of the heartbeat that in and out count from
+	Since   time.Time // of the heartbeat from which in and out are counted
 	in, out int64
 	work    float64 // done since then, in floating-point operations
-	seconds float64 // that it took, in wall-clock seconds
+	seconds float64 // time that it took, in wall-clock seconds
 }
 
 // begin counts from the last heartbeat on.
@@ -38,41 +38,41 @@ func (t *meter) worked(p tiers.Progress) {
 type Node struct {
 	*step.Machine
 	Address string
-	Splits  int  // that it holds: see hand
+	Splits  int  // number of splits that it holds: see hand
 	Ready   bool // has answered its Welcome
 	Loading bool
-	Keeps   bool // the committed cut of partitions that another machine is to back up from the next one on
+	Keeps   bool // has the committed cut of partitions that another machine will back up from the next cut on
 
 	Heard    time.Time // by Step.Awake, as is BrokenAt
-	BrokenAt time.Time // its stream is broken since then
-	hungUp   bool      // and it was its end that broke it: it had been learned of until then
+	BrokenAt time.Time // since when its stream is broken
+	hungUp   bool      // the machine's end broke the stream: it had been heard until then
 
 	unanswered  int     // commands: see commands
-	errand      *errand // while splits are handed on: see advanceSplits
+	errand      *errand // while splits are handed over: see advanceSplits
 	Incarnation ps.Incarnation
 	Loaded      tiers.SplitSet
-	loads       int // how often that has changed
+	loads       int // how often Loaded has changed
 	Stats       tiers.Heartbeat
 	Meter       meter
 	kind        step.Kind
 }
 
-// nodes are the machines, and the commands that they have not answered.
+// nodes holds the machines, and the commands that they have not answered.
 type nodes struct {
 	*step.Step
 	ByID     map[ps.ServerID]*Node
-	Roster   []*Node // those of which something is expected, in the order of joining, then by id: first those that have not joined
-	reliable []*Node // of Roster, those of the reliable tier
+	Roster   []*Node // machines of which something is expected, in order of joining, then by id; those that have not joined come first
+	reliable []*Node // subset of Roster in the reliable tier
 	dead     []*Node // lost while they took part, and not known to hold no split
 	lost     bool    // some of Roster are: see prune
-	rate     float64 // of all members together; 0 = to be summed up again
+	rate     float64 // of all members together; 0 = must be recomputed
 	joins    int
-	callers  map[ps.ServerID]tiers.Hello // unknown so far: the answer to their launch is on its way
+	callers  map[ps.ServerID]tiers.Hello // unknown so far: the answer to their launch is pending
 	Commands commands
 	lastID   uint64
 }
 
-// errand is what a machine is to be told of splits.
+// errand is what to tell a machine about splits.
 type errand struct {
 	assign        []tiers.SplitAt
 	load, release []ps.Split
@@ -83,18 +83,18 @@ func (m *Node) alive() bool { return m.Address != "" && !m.Lost && !m.Ended && !
 
 func inOrder(a, b *Node) int { return a.Order(b.Machine) }
 
-// sent is a command that a machine was sent; without a Do it is answered.
+// sent is a command that was sent to a machine; without a Do it has been answered.
 type sent struct {
 	id uint64
 	To *Node
 	Do tiers.Do
 }
 
-// commands are the unanswered ones. A thousand machines get thousands in a step, and most are answered in the order
-// in which they were sent.
+// commands are the unanswered ones. A thousand machines get thousands of commands per step, and most are answered in the order in which
+// they were sent.
 type commands struct {
-	list []sent // in order of their numbers, with some that are answered
-	open int    // of list, those that are not
+	list []sent // in order of their numbers, including some answered ones
+	open int    // unanswered ones in list
 }
 
 func (c *commands) add(s sent) {
@@ -103,7 +103,7 @@ func (c *commands) add(s sent) {
 	s.To.unanswered++
 }
 
-// find returns an unanswered command; nil = there is none of that number.
+// find returns an unanswered command; nil = none has that number.
 func (c *commands) find(id uint64) *sent {
 	i, found := slices.BinarySearchFunc(c.list, id, func(s sent, id uint64) int { return cmp.Compare(s.id, id) })
 	if !found || c.list[i].Do == nil {
@@ -112,7 +112,7 @@ func (c *commands) find(id uint64) *sent {
 	return &c.list[i]
 }
 
-// drop takes a command off those that are not answered. Pointers and loops over them end with it.
+// drop removes a command from the unanswered ones. It invalidates pointers and loops over them.
 func (c *commands) drop(s *sent) {
 	s.To.unanswered--
 	s.To, s.Do = nil, nil
@@ -121,7 +121,7 @@ func (c *commands) drop(s *sent) {
 	}
 }
 
-// dropAll drops those of which some is true.
+// dropAll drops the commands for which some is true.
 func (c *commands) dropAll(which func(*sent) bool) {
 	c.list = slices.DeleteFunc(c.list, func(s sent) bool {
 		drop := s.Do != nil && which(&s)
@@ -143,7 +143,7 @@ func waiting[T tiers.Do](ns *nodes) bool {
 	return false
 }
 
-// ordered returns machines in the order of joining, then by id: no decision hangs on map order.
+// ordered returns machines in order of joining, then by id: no decision depends on map order.
 func (ns *nodes) ordered(keep func(*Node) bool) []*Node {
 	var out []*Node
 	for i, m := range ns.Roster {
@@ -158,7 +158,7 @@ func (ns *nodes) ordered(keep func(*Node) bool) []*Node {
 	return out
 }
 
-// seat takes a machine into the roster.
+// seat adds a machine to the roster.
 func (ns *nodes) seat(m *Node) {
 	i, _ := slices.BinarySearchFunc(ns.Roster, m, inOrder)
 	ns.Roster = slices.Insert(ns.Roster, i, m)
@@ -167,7 +167,7 @@ func (ns *nodes) seat(m *Node) {
 	}
 }
 
-// prune takes those out of the roster that are lost: of a thousand that are taken together, each end has the rest looked at.
+// prune removes lost machines from the roster, at once: for a thousand that are reclaimed together, each removal would examine the rest.
 func (ns *nodes) prune() {
 	if ns.lost {
 		ns.lost = false
@@ -176,7 +176,7 @@ func (ns *nodes) prune() {
 	}
 }
 
-// sort is due when machines have joined.
+// sort must be called when machines have joined.
 func (ns *nodes) sort() {
 	slices.SortFunc(ns.Roster, inOrder)
 	ns.rate = 0
@@ -184,7 +184,7 @@ func (ns *nodes) sort() {
 
 func (ns *nodes) Members() []*Node { return ns.ordered((*Node).Member) }
 
-// members returns those members that some lists name, each once, in order: of a thousand machines a few serve.
+// members returns the members in some lists, each once, in order: of a thousand machines only a few serve.
 func (ns *nodes) members(lists ...[]ps.ServerID) (out []*Node) {
 	for _, ids := range lists {
 		for i, id := range ids {
@@ -200,7 +200,7 @@ func (ns *nodes) members(lists ...[]ps.ServerID) (out []*Node) {
 	return out
 }
 
-// keepers returns those that keep a cut for others: backups do, machines of the reliable tier.
+// keepers returns the members that keep a cut for others: backups, in the reliable tier.
 func (ns *nodes) keepers() (ids []ps.ServerID) {
 	for _, m := range ns.reliable {
 		if m.Keeps {
@@ -222,14 +222,14 @@ func (ns *nodes) fleetRate() float64 {
 	return ns.rate
 }
 
-// reachable are members that can still receive commands.
+// reachable returns members that can still receive commands.
 func (ns *nodes) reachable() []*Node {
 	return ns.ordered(func(m *Node) bool { return m.Member() && m.alive() })
 }
 
 func (ns *nodes) tierMembers() []tiers.Member { return ns.asMembers((*Node).Member) }
 
-// receivers returns the members to whom something may go.
+// receivers returns the members to whom partitions or splits may be assigned.
 func (ns *nodes) receivers() []tiers.Member {
 	return ns.asMembers(func(m *Node) bool { return m.Member() && !m.noWork() })
 }
@@ -254,7 +254,7 @@ func (ns *nodes) asMembers(keep func(*Node) bool) []tiers.Member {
 // standsBy reports whether a machine only holds splits while no other machine can.
 func (c *Config) standsBy(m *Node) bool { return c.Job.Standby != nil && m.Tier == tiers.Reliable }
 
-// unparkAll has all workers continue that work at all.
+// unparkAll lets all parked workers that select accepts continue.
 func unparkAll(t *Training, which func(*Node) bool) {
 	for _, m := range t.Nodes.reachable() {
 		if which(m) && !t.cfg.standsBy(m) {
@@ -265,10 +265,10 @@ func unparkAll(t *Training, which func(*Node) bool) {
 
 func every(*Node) bool { return true }
 
-// noWork reports whether no work is to go to the machine.
+// noWork reports whether a machine should get no work.
 func (m *Node) noWork() bool { return m.Warned || m.Leaving || m.Terminating }
 
-// ReliableMembers returns the members on which the job can stand.
+// ReliableMembers returns the members that can hold the job.
 func (ns *nodes) ReliableMembers() []tiers.Member {
 	return slices.DeleteFunc(ns.tierMembers(), func(m tiers.Member) bool { return m.Tier != tiers.Reliable || m.Leaving })
 }
@@ -288,7 +288,7 @@ func (ns *nodes) send(to ps.ServerID, do tiers.Do) {
 	ns.Do(Send{ID: to, Command: tiers.Command{ID: ns.lastID, Do: do}})
 }
 
-// forget drops the unanswered commands of a node, whose answers will never come.
+// forget drops the unanswered commands of a node whose answers will never arrive.
 func (ns *nodes) forget(m *Node) {
 	if m.unanswered == 0 {
 		return
@@ -296,7 +296,7 @@ func (ns *nodes) forget(m *Node) {
 	ns.Commands.dropAll(func(s *sent) bool { return s.To == m })
 }
 
-// DeadHolder returns the first lost machine whose splits have no new worker yet; nil when there is none. A lost machine gets no split.
+// DeadHolder returns the first lost machine whose splits have no new worker yet; nil if there is none. A lost machine gets no split.
 func (ns *nodes) DeadHolder() (first *Node) {
 	ns.dead = slices.DeleteFunc(ns.dead, func(m *Node) bool { return m.Splits == 0 })
 	if len(ns.dead) == 0 {

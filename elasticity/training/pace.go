@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// The pace of cuts follows from bandwidth (docs/training.md, Cuts): what has changed since the last cut stays below what a
-// backup can take in within the shortest warning, less a margin, so that an end-of-life flush is in time; and background
-// deliveries leave the link to training.
+// The pace of cuts follows from bandwidth (docs/training.md, Cuts): the changes since the last cut stay below what a backup can receive
+// within the shortest warning, less a margin, so that an end-of-life flush is in time; and background deliveries leave the link to
+// training.
 const (
-	// FlushMargin is the share of the warning that deliveries of an end-of-life flush may take. The rest is for hearing of
-	// it, for the clock under way and for the commit.
+	// FlushMargin is the share of the warning that deliveries of an end-of-life flush may take. The rest is for receiving the warning, the
+	// current clock and the commit.
 	FlushMargin = 0.5
-	// usualShare is how much of a backup's link cuts take at most, as long as the warning leaves the choice.
+	// usualShare is the most that cuts take of a backup's link, as long as the warning permits.
 	usualShare = 0.1
-	// MostShare is how much they take at most.
+	// MostShare is the upper limit.
 	MostShare = 0.5
-	// tellingBytes is how large a delivery must be for its rate to be that of the link, and not that of its round trips.
+	// tellingBytes is the size above which a delivery's rate is that of the link, not of its round trips.
 	tellingBytes = 64 << 10
 )
 
-// pace is what earlier cuts have shown of rates and sizes; the time of the next cut follows.
+// pace holds measured rates and sizes of earlier cuts, which determine the time of the next cut.
 type pace struct {
-	Rate  float64       // bytes per wall-clock second that a backup takes in; 0 = unknown
+	Rate  float64       // bytes per wall-clock second received by a backup; 0 = unknown
 	Every time.Duration // from one cut to the next, in market time; 0 = as configured
 	Dirty int64         // bytes that a cut would have to deliver now, by the owners' last heartbeats
-	Limit int64         // of dirty, beyond which the next cut does not wait until it is due; 0 = none
+	Limit int64         // limit on Dirty, beyond which the next cut is due early; 0 = none
 	At    time.Time     // of the last cut
 }
 
@@ -47,17 +47,16 @@ func (p *pace) received(bytes int64, seconds, link float64) {
 	}
 }
 
-// interval returns the wall-clock seconds until the next cut. The last one brought bytes to the busiest backup that had
-// gathered in that many seconds. Base is the shortest that is wanted, notice the warning before an eviction (0 = there is
-// none), clock the length of a clock:
+// interval returns the wall-clock seconds until the next cut. The last cut sent the busiest backup this many bytes, gathered in this many
+// seconds. Base is the shortest desired interval, notice the warning before an eviction (0 = there is none), clock the length of a clock:
 //
 //	easy   = bytes / rate / usualShare            background deliveries take a tenth of the link
 //	urgent = (margin x notice - clock) x rate / (bytes / gathered)   what gathers until then is flushed in time
 //	least  = bytes / rate / MostShare             deliveries take half of the link at most, come what may
 //
-// The warning counts for more than the link: max(least, min(urgent, max(base, easy))). Linear growth is conservative for
-// longer intervals, as rows that change twice are sent once; shorter ones are measured again. Tiny cuts, and warnings
-// shorter than a clock, do not affect the interval.
+// The warning takes precedence over the link: max(least, min(urgent, max(base, easy))). Linear growth is conservative for longer intervals,
+// as rows that change twice are sent once; shorter ones are measured again. Tiny cuts, and warnings shorter than a clock, do not affect the
+// interval.
 func (p *pace) interval(bytes int64, gathered, base, notice, clock float64) (seconds float64, why string) {
 	if p.Rate == 0 || bytes < tellingBytes || gathered <= 0 {
 		return base, ""

@@ -11,28 +11,28 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Log is what the journal of earlier controllers has about training.
+// Log is what the journal of earlier controllers says about training.
 type Log struct {
 	Joins      int
 	Generation ps.Generation
 	Committed  ps.Clock // newest committed cut
 	Done       ps.Clock
-	Furthest   ps.Clock // highest clock that was ever done
+	Furthest   ps.Clock // highest clock ever done
 	Stage      tiers.Stage
-	Load       journal.StageDetails // what load asks of the stage
-	Figures    []PastFigure         // that stopping rules are about, by clock
+	Load       journal.StageDetails // load's state about stages
+	Figures    []PastFigure         // inputs of stopping rules, by clock
 	Tuned      []tuning.Past
 	Profile    tiers.Profile
 	Finished   bool // the model is saved: there is nothing more to train
 }
 
-// PastFigure is what a clock measured.
+// PastFigure is a clock's measurement.
 type PastFigure struct {
 	Clock  ps.Clock
 	Figure float64
 }
 
-// Read takes a line of the journal in.
+// Read processes a journal entry.
 func (p *Log) Read(e journal.Entry) (err error) {
 	switch e.Kind {
 	case journal.Stage:

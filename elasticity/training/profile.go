@@ -10,24 +10,24 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A report covers enough clocks and time that one lost or odd clock does not matter.
+// A report covers enough clocks and time for one lost or unusual clock not to matter.
 const (
 	reportClocks = 32
 	reportEvery  = 2 * time.Second // wall clock
 )
 
-// profile measures what it takes to serve the model, by owners' heartbeats and the lengths of clocks.
+// profile measures the load of serving the model, by owners' heartbeats and the lengths of clocks.
 type profile struct {
 	*step.Step
 	layout *layout
 	of     *tiers.Profiler
 	lately []time.Duration // lengths of the clocks since the last report
 	sum    time.Duration   // of lately
-	serves bool            // said of the reliable machines by the last report: they do nothing else
+	serves bool            // value in the last report: the reliable machines do nothing else
 }
 
-// heard takes in what a node has done for partitions since its heartbeat before. Of one that it did not own then, its figure is where it
-// counts from. Both lists are in order.
+// heard records a node's work for partitions since its previous heartbeat. For a partition that it did not own then, its figure is the
+// starting value. Both lists are sorted.
 func (p *profile) heard(before, now []ps.Serving) {
 	for _, s := range now {
 		for len(before) > 0 && before[0].Partition < s.Partition {
@@ -39,7 +39,7 @@ func (p *profile) heard(before, now []ps.Serving) {
 	}
 }
 
-// clockDone records the length of a clock, in wall-clock seconds. It journals a new profile, and reports the present one now and then.
+// clockDone records the length of a clock, in wall-clock seconds. It journals a new profile, and reports the present one at intervals.
 func (p *profile) clockDone(clock ps.Clock, seconds float64) {
 	if p.Silent || seconds <= 0 {
 		return

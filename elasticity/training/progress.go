@@ -8,23 +8,22 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// progress is how far the work has come, by what workers report after each commit. A worker that dies between its commit and
-// its report leaves clocks with incomplete figures; that they were committed is then known from the partitions (settleSplits)
-// or a committed cut.
+// progress is the amount of work done, as workers report it after each commit. A worker that dies between its commit and its report leaves
+// clocks with incomplete figures; the partitions (settleSplits) or a committed cut then show what was committed.
 type progress struct {
-	Done     ps.Clock   // every split has committed all clocks up to it
+	Done     ps.Clock   // last clock that every split has committed
 	Marks    []ps.Clock // per split, the last clock known to be committed
-	furthest ps.Clock   // highest clock that was ever done: up to it, work is repeated
+	furthest ps.Clock   // highest clock ever done: up to it, work is repeated
 	figures  []figures  // of the clocks after done, in order, as far as any split has reported
-	spare    []figures  // to be used again
+	spare    []figures  // for reuse
 	since    time.Time  // when the last clock was done
 	Seconds  float64    // wall-clock length of the last clock
 }
 
-// figures are what was measured in one clock.
+// figures are the measurements of one clock.
 type figures struct {
 	known  int                // splits that have reported
-	splits []tiers.SplitStats // Index: Split; all zero for those that have not
+	splits []tiers.SplitStats // Index: Split; zero for those that have not reported
 	told   []bool             // Index: Split
 }
 
@@ -83,7 +82,7 @@ func (p *progress) next() {
 	}
 }
 
-// rollback forgets everything beyond a cut and gives how many complete clocks are lost.
+// rollback forgets everything beyond a cut and returns how many complete clocks are lost.
 func (p *progress) rollback(cut ps.Clock) (lost ps.Clock) {
 	lost = p.Done - cut
 	p.forget(0, len(p.figures))

@@ -21,8 +21,8 @@ func holds(h tiers.Holdings, p ps.Partition, cut ps.Clock) bool {
 	})
 }
 
-// EndAtCut has the run end at the committed cut, which the reliable machines hold: with neither transient machines nor the money for them, the clock
-// under way might take hours.
+// EndAtCut ends the run at the committed cut, which the reliable machines hold: with neither transient machines nor the money for them, the
+// current clock might take hours.
 func (t *Training) EndAtCut(why string) {
 	if t.endsAtCut = true; t.Layout.Standing() && (t.Halt == nil || t.Halt.phase != haltExporting) {
 		t.startRecovery(why)
@@ -40,9 +40,8 @@ func (r *recovery) fence(t *Training) {
 	r.again, r.returning = false, false
 	r.fencing, r.Holdings = map[ps.ServerID]bool{}, map[ps.ServerID]tiers.Holdings{}
 	t.Layout.Generation++
-	// Answers to earlier commands no longer matter, but for loading, which does not depend on
-	// generations, the welcome of machines that are on their way, the stock of those that may not join before, and what is
-	// saved of a cut: it stays committed.
+	// Answers to earlier commands no longer matter, except to loading, which does not depend on generations, the welcome of starting
+	// machines, the stock of machines that may not join before, and saving a cut, which stays committed.
 	t.Nodes.Commands.dropAll(func(s *sent) bool {
 		switch s.Do.(type) {
 		case tiers.Load, tiers.Welcome, tiers.SaveCut, tiers.TakeStock:
@@ -76,7 +75,7 @@ func (t *Training) advanceRecovery() {
 		return
 	}
 	if r.again {
-		r.fence(t) // perhaps no machine is left to ask
+		r.fence(t) // there may be no machine left to ask
 	}
 	if len(r.fencing) > 0 {
 		return
@@ -98,8 +97,8 @@ func (t *Training) advanceRecovery() {
 	t.layOut()
 }
 
-// goBack decides which machine serves each partition at the committed cut: its owner, if it lives and can undo,
-// otherwise its backup. Ordinary moves spread the partitions again afterwards.
+// goBack decides which machine serves each partition at the committed cut: its owner, if it is alive and can undo, otherwise its backup.
+// Regular moves spread the partitions again afterwards.
 func (r *recovery) goBack(t *Training) {
 	kept := 0
 	for p, owner := range t.Layout.Route.Owner {
@@ -126,7 +125,7 @@ func (r *recovery) goBack(t *Training) {
 			Partitions: len(t.Layout.Route.Owner) - kept,
 		}
 	})
-	// The dead hold no splits. The others keep theirs; the rest go where the layout wants them. Where the run ends here, nothing begins.
+	// Dead machines hold no splits. The others keep theirs; the rest go where the layout wants them. If the run ends here, no clock begins.
 	for i := range t.Layout.Splits {
 		if m := t.Nodes.ByID[t.Layout.Splits[i].Holder]; t.endsAtCut || m == nil || !m.Member() || m.Warned {
 			t.Layout.hand(ps.Split(i), "")
@@ -140,7 +139,7 @@ func (r *recovery) goBack(t *Training) {
 		holder := t.Layout.Splits[i].Holder
 		held[holder] = append(held[holder], ps.Split(i))
 	}
-	news := t.Layout.setRoute() // one for all: thousands of machines with a list of all others each would be gigabytes
+	news := t.Layout.setRoute() // one for all: thousands of machines with a list of all others each would take gigabytes
 	for _, m := range t.Nodes.reachable() {
 		t.Nodes.send(m.ID, tiers.Recover{
 			Generation: news.Generation, Cut: t.Cuts.Committed, Route: news.Route, Peers: news.Peers, Splits: held[m.ID],
@@ -149,7 +148,7 @@ func (r *recovery) goBack(t *Training) {
 	t.Layout.routeNews = false
 }
 
-// holder returns a machine that has the committed cut of a partition: its backup, or the one before.
+// holder returns a machine that has the committed cut of a partition: its backup, or the previous one.
 func (r *recovery) holder(t *Training, p ps.Partition) ps.ServerID {
 	if backup := t.Layout.Route.Backup[p]; holds(r.Holdings[backup], p, t.Cuts.Committed) {
 		return backup
@@ -162,8 +161,8 @@ func (r *recovery) holder(t *Training, p ps.Partition) ps.ServerID {
 	return ""
 }
 
-// startOver begins again from the newest checkpoint or the initial state, because no machine holds the committed cut. The
-// remaining machines are fenced at this generation and wait until the reliable tier stands again (secure, stand).
+// startOver restarts from the newest checkpoint or the initial state, because no machine holds the committed cut. The remaining machines
+// are fenced at this generation and wait until the reliable tier is complete again (secure, stand).
 func (t *Training) startOver(why string) {
 	from := t.Saves.Newest
 	at := t.Saves.At

@@ -11,22 +11,22 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// saveWithin is how long, on the wall clock, a checkpoint may take before it is given up and the next one may begin.
+// saveWithin is how long, in wall-clock time, a checkpoint may take before it is given up and the next one may begin.
 const saveWithin = 10 * time.Minute
 
-// saving is the one checkpoint that is on its way.
+// saving is the only checkpoint in progress.
 //
-// Invariant: what Newest names is complete. A checkpoint counts once its manifest is written, which is after all of its parts, and is in the
-// journal, by which alone manifests are believed (jobrun). Older ones are removed after that. So whatever dies, and whenever, the previous checkpoint
-// serves.
+// Invariant: what Newest names is complete. A checkpoint counts once its manifest is written, which is after all of its parts, and is in
+// the journal, since only manifests in the journal are trusted (jobrun). Older ones are removed after that. So whatever dies at any time,
+// the previous checkpoint is usable.
 //
 //  1. A cut has just been committed, and one is due: each backup is sent SaveCut for its partitions. Later cuts need not wait, because a
 //     backup copies rows of the saved cut before it replaces them (ps.Held).
 //  2. With the answer of the last backup the manifest is written (WriteManifest), which also removes old checkpoints.
 //  3. TakeManifest writes the `checkpoint` line.
 //
-// A backup that is lost or fails, a manifest that cannot be written, or saveWithin ends it with a `save-failed` line. Training does not wait for
-// any of this, and the next checkpoint is due as if this one had been taken. A recovery leaves it alone: the cut stays committed.
+// A lost or failed backup, a manifest that cannot be written, or saveWithin ends it with a `save-failed` line. Training does not wait for
+// any of this, and the next checkpoint is due as if this one had been taken. A recovery does not affect it: the cut stays committed.
 type saving struct {
 	cut    ps.Clock
 	folder string
@@ -36,7 +36,7 @@ type saving struct {
 	began  time.Time // the same, by Step.Awake
 }
 
-// saves are the checkpoints, and when the next one is due.
+// saves holds the checkpoints, and when the next one is due.
 type saves struct {
 	*step.Step
 	cfg    *Config
@@ -44,15 +44,15 @@ type saves struct {
 	layout *layout
 
 	Current *saving
-	Newest  string // manifest of the newest complete one; empty = none
+	Newest  string // manifest of the newest complete checkpoint; empty = none
 	At      ps.Clock
-	Older   []Kept // that may still be there, the newest first
+	Older   []Kept // that may still exist, the newest first
 	due     time.Time
-	tried   ps.Clock // clock of the last one that was begun
-	wanted  bool     // now, whether one is due or not
+	tried   ps.Clock // clock of the last one begun
+	wanted  bool     // save at the next cut, whether due or not
 }
 
-// mostOlder is how many older checkpoints are remembered. Those that were removed meanwhile are as good as damaged ones.
+// mostOlder bounds the remembered older checkpoints. Ones that were removed meanwhile are treated like damaged ones.
 const mostOlder = 8
 
 // saveCut begins a checkpoint of the cut that was just committed, if one is due.
@@ -140,9 +140,9 @@ func (sv *saves) TakeManifest(e ManifestWritten) {
 	})
 }
 
-// doubt drops a damaged checkpoint: the one before it is the newest then.
+// doubt drops a damaged checkpoint: the previous one becomes the newest.
 func (sv *saves) doubt(checkpoint string) {
-	if checkpoint == sv.cfg.Job.ResumeFrom { // and is never begun with again
+	if checkpoint == sv.cfg.Job.ResumeFrom { // and is never used again
 		sv.cfg.Job.ResumeFrom, sv.cfg.Job.ResumeAt = "", 0
 	}
 	if checkpoint != sv.Newest {
@@ -154,7 +154,7 @@ func (sv *saves) doubt(checkpoint string) {
 	}
 }
 
-// saveFailed records that a checkpoint could not be taken. The run continues; earlier checkpoints stay.
+// saveFailed records that a checkpoint failed. The run continues; earlier checkpoints remain.
 func (sv *saves) saveFailed(why string) {
 	s := sv.Current
 	sv.Current = nil
@@ -170,7 +170,7 @@ func (sv *saves) dropFromSave(id ps.ServerID) {
 	}
 }
 
-// saveEnds returns when the checkpoint under way is given up; zero = there is none.
+// saveEnds returns when the current checkpoint is given up; zero = there is none.
 func (sv *saves) saveEnds() time.Time {
 	if sv.Current == nil {
 		return time.Time{}
@@ -178,7 +178,7 @@ func (sv *saves) saveEnds() time.Time {
 	return sv.Awake.Due(sv.Current.began, sv.cfg.Market(saveWithin))
 }
 
-// Advance gives a checkpoint up that takes too long.
+// Advance gives up a checkpoint that takes too long.
 func (sv *saves) Advance() {
 	if end := sv.saveEnds(); !end.IsZero() && !sv.Now.Before(end) {
 		sv.saveFailed(fmt.Sprintf("it was not done in %v", saveWithin))

@@ -26,8 +26,8 @@ func (t *Training) advanceSettle() {
 	}
 	s := &settling{dead: m.ID, fencing: map[ps.ServerID]bool{}}
 	t.Settle = s
-	// Backups too: the dead may only be silent, and find one promoted when it wakes up. Servers that come later get
-	// the fence with the partitions that move to them.
+	// Backups too: the dead machine may only be silent, and would find one promoted when it wakes up. Servers that are added later get the
+	// fence with the partitions that move to them.
 	for _, server := range t.Nodes.reachable() {
 		if slices.Contains(t.Layout.Route.Owner, server.ID) || slices.Contains(t.Layout.Route.Backup, server.ID) {
 			s.fencing[server.ID] = true
@@ -36,10 +36,10 @@ func (t *Training) advanceSettle() {
 	}
 }
 
-// unsettled reports whether it is not known yet how far a dead worker has come.
+// unsettled reports whether a dead worker's progress is not known yet.
 func (t *Training) unsettled() bool { return t.Settle != nil || t.Nodes.DeadHolder() != nil }
 
-// takeStandings takes in what a fenced server has of the dead worker.
+// takeStandings records what a fenced server has of the dead worker.
 func (s *settling) takeStandings(t *Training, m *Node, a tiers.Answer) {
 	if s == nil || !s.fencing[m.ID] {
 		return
@@ -53,8 +53,8 @@ func (s *settling) takeStandings(t *Training, m *Node, a tiers.Answer) {
 	s.standings = append(s.standings, r.Partitions...)
 }
 
-// settleStaged decides about the dead worker's last contribution: if any partition has committed it, all have it
-// staged and commit; else all discard.
+// settleStaged decides about the dead worker's last contribution: if any partition has committed it, all have it staged and commit;
+// otherwise all discard it.
 func (s *settling) settleStaged(t *Training) {
 	s.ending = true
 	var committed, staged uint64
@@ -71,8 +71,8 @@ func (s *settling) settleStaged(t *Training) {
 	}
 }
 
-// settleSplits gives the dead worker's splits away, each at the clock after the last that any partition had
-// committed: to one that passes it or, where there is none, as the layout has it.
+// settleSplits reassigns the dead worker's splits, each at the clock after the last that any partition had committed: to a machine that
+// passes over it or, if there is none, according to the layout.
 func (s *settling) settleSplits(t *Training) {
 	t.Settle = nil
 	for i := range t.Layout.Splits {
@@ -96,8 +96,8 @@ func (s *settling) settleSplits(t *Training) {
 	t.layOut()
 }
 
-// passer returns the machine with the fewest splits of those that work and pass a split more; nil = there is none. One that has no split yet would do
-// a clock from its beginning that the others are in the middle of: it gets one later, from a machine that has passed it.
+// passer returns the machine with the fewest splits among those that work and can pass over one more; nil = none. A machine without a split
+// would compute from the beginning a clock that the others are in the middle of: it gets one later, from a machine that has passed over it.
 func (la *layout) passer() (to *Node) {
 	if !la.cfg.Job.Short {
 		return nil

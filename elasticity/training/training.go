@@ -10,15 +10,15 @@ import (
 
 // Training is the state of the work.
 //
-// What may be under way at the same time: partitions move, or a cut is outstanding, never both (decision 3). Moves start only when neither
-// a cut, a halt, a settling nor a recovery is under way, and a halt only when none of these nor a hand-over of splits is. A recovery starts at
-// once and ends all others, because it returns everything to the committed cut anyway.
+// What may happen at the same time: partitions move, or a cut is outstanding, never both (decision 3). Moves start only when no cut, halt,
+// settling or recovery is in progress, and a halt only when none of these nor a hand-over of splits is. A recovery starts at once and ends
+// all others, because it returns everything to the committed cut anyway.
 type Training struct {
 	*step.Step
 	cfg      *Config
 	machines Machines
 
-	// The parts, each of which knows those before it.
+	// The parts, each of which knows only earlier ones.
 	Nodes   *nodes
 	Layout  *layout
 	Load    *load
@@ -27,7 +27,7 @@ type Training struct {
 	Cuts    *cuts
 	Silence *failureDetector
 
-	// What is under way; nil = it is not.
+	// What is in progress; nil = none.
 	Halt      *Halting
 	Pause     Pausing
 	Settle    *settling
@@ -37,21 +37,21 @@ type Training struct {
 	tuned     tuned
 	profile   profile
 
-	ReadySince time.Time // when the first of the machines that wait to join was ready
-	coming     int       // machines that were on their way when that was last looked at, less those that are ready since
+	ReadySince time.Time // when the first of the machines waiting to join was ready
+	coming     int       // number of starting machines at the last check, minus those ready since
 	Totals     Totals
 }
 
 // Totals are training's figures so far.
 type Totals struct {
 	Rollbacks int
-	Lost      ps.Clock // clocks that roll-backs undid
+	Lost      ps.Clock // clocks undone by roll-backs
 }
 
 // Resting reports whether the next event may find nothing to do.
 func (t *Training) Resting() bool { return !t.Pending && !t.machines.PlanDue() && !t.Cuts.bareCut() }
 
-// atRest reports whether nothing is due now, but for what the event at hand brings about.
+// atRest reports whether nothing is due now apart from the consequences of the current event.
 func (t *Training) atRest() bool { return t.Resting() && !t.Layout.Due && t.Now.Before(t.RestUntil) }
 
 // snapshot is the state by which a later part of advance may cause work for an earlier one.
@@ -61,8 +61,8 @@ type snapshot struct {
 	halt     *Halting
 	cut      *cut
 	adopting *adoption
-	standing bool // then transient machines may join that wait for it
-	done     bool // a roll-back undoes it
+	standing bool // then waiting transient machines may join
+	done     bool // undone by a roll-back
 	resting  bool
 	relayout bool
 	handing  bool
@@ -73,7 +73,7 @@ func (t *Training) Snapshot() snapshot {
 	return snapshot{t.Recovery, t.Settle, t.Halt, t.Cuts.Cut, t.adopting, t.Layout.Standing(), t.Clocks.Over(), t.Pause.AtRest, t.Layout.Due, t.Layout.HandingOver()}
 }
 
-// changes reports whether taking something in has changed the snapshot, or led to actions.
+// changes reports whether processing something has changed the snapshot, or led to actions.
 func (t *Training) changes(take func()) bool {
 	acts, before := t.Acts, t.Snapshot()
 	take()
@@ -92,11 +92,11 @@ func (t *Training) layOut() {
 	}
 }
 
-// adoption is a run being taken over. The journal says what was decided (Past). What is true now the provider and the machines know, which
-// have trained on meanwhile.
+// adoption is the take-over of a run. The journal has the decisions (Past). The present state is known to the provider and the machines,
+// which have trained on meanwhile.
 //
-// Invariant: until it ends there is no route (Standing), so no partition moves and no cut is named. Nothing is bought but by repeating requests
-// of the journal, and no machine joins that does not take part already.
+// Invariant: until it ends there is no route (Standing), so no partition moves and no cut is named. Purchases only repeat requests in the
+// journal, and no new machine joins.
 //
 //  1. The provider lists the run's machines (Surveyed): those of launches without an answer in the journal are entered, those without a
 //     launch ended.
@@ -106,16 +106,17 @@ func (t *Training) layOut() {
 //  4. If they agree, goOn continues from that state and nothing is repeated. Otherwise startRecovery returns everything to the committed cut,
 //     or startOver to a checkpoint where no machine is left.
 //
-// Machines may be behind the journal, never ahead of it: the `cut` line is written before CommitCut is sent. So goOn sends CommitCut again
-// where a machine does not know of it, takes back cuts that were named and not committed, and unparks all, as a halt may have been under way.
-// When this controller dies, too, the next begins with step 1: until step 4 machines are only asked, or given up, which the journal has.
+// Machines may be behind the journal, never ahead of it: the `cut` line is written before CommitCut is sent. So goOn repeats CommitCut for
+// a machine that does not know of it, withdraws cuts that were named and not committed, and unparks all, as a halt may have been in
+// progress. If this controller dies, too, the next begins with step 1: until step 4 machines are only queried, or given up, which the
+// journal records.
 type adoption struct {
 	since   time.Time // by Step.Awake
 	stocks  map[ps.ServerID]tiers.Stock
-	members []ps.ServerID // that took part, by the journal
-	asked   int           // how often all machines were asked again
-	// All machines were asked again after all had answered. Before that, an owner may have answered while a split was still with a
-	// worker that answered later and had released the split meanwhile: the owner's mark may miss that worker's last clock.
+	members []ps.ServerID // that took part, according to the journal
+	asked   int           // how often all machines were queried again
+	// All machines were queried again after all had answered. Before that, an owner may have answered while a split was still with a worker
+	// that released it meanwhile and answered later: the owner's mark may miss that worker's last clock.
 	confirmed bool
 }
 
@@ -130,10 +131,10 @@ type adoption struct {
 //     saves the model, and retries while the machines may hold its only copy. pausing: as Flush, for what any transient machine served.
 //  4. Flush: when all backups have answered, the route is announced and work continues in stage 1. pausing: it does not.
 //
-// A halt starts only with no move, hand-over, cut, settling or recovery under way. Losing an owner ends it by a recovery.
+// A halt starts only with no move, hand-over, cut, settling or recovery in progress. Losing an owner ends it by a recovery.
 //
-// Not done: continuing as each backup is promoted. One that has not learned of its promotion would send workers to the
-// former owner, and what they do there would be lost.
+// Rejected: continuing as each backup is promoted. A backup that has not learned of its promotion would send workers to the former owner,
+// and their work there would be lost.
 type Halting struct {
 	Purpose purpose
 	why     string
@@ -143,7 +144,7 @@ type Halting struct {
 	fresh   bool      // it has committed a cut of its own
 	failing time.Time // since when the export fails; zero = it has not failed
 	failure string    // the newest in the journal
-	Retry   time.Time // when to try the export again; zero = one is under way
+	Retry   time.Time // when to retry the export; zero = one is in progress
 }
 
 type purpose int
@@ -176,17 +177,17 @@ const (
 //
 // Another loss meanwhile sets again, and the procedure restarts with the next generation.
 //
-// Not done: restoring the lost partitions alone. The others are ahead of the cut, and all partitions must stand at the same
-// one (promise 2 of docs/training.md).
+// Rejected: restoring only the lost partitions. The others are ahead of the cut, and all partitions must be at the same one (promise 2 of
+// docs/training.md).
 type recovery struct {
 	why       string
 	fencing   map[ps.ServerID]bool
 	Holdings  map[ps.ServerID]tiers.Holdings
 	returning bool
-	again     bool // a machine was lost meanwhile: start over with the next generation
+	again     bool // a machine was lost meanwhile: restart with the next generation
 }
 
-// settling hands on the splits of a dead worker that served nothing.
+// settling reassigns the splits of a dead worker that served nothing.
 //
 // Invariant: its last contribution counts in every partition or in none.
 //

@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// tuned carries out the tuner's decisions: which machines serve and which work. A setting takes effect as any change of the layout
-// does: partitions move while they serve, and splits change hands between two clocks.
+// tuned carries out the tuner's decisions: which machines serve and which work. A setting takes effect like any change of the layout:
+// partitions move while they serve, and splits change hands between two clocks.
 type tuned struct {
 	brain *tuning.Brain
 	at    disturbances // at the end of the last clock
@@ -39,7 +39,7 @@ func (u *tuned) resume(la *layout, past []tuning.Past) {
 	}
 }
 
-// clock lets the brain see a clock that is done, and does what it says.
+// clock reports a completed clock to the brain, and carries out its decision.
 func (u *tuned) clock(t *Training, clock ps.Clock, loss *float64) {
 	if u.brain == nil || t.Ending || t.Stop != "" || clock >= t.cfg.Job.Clocks {
 		return
@@ -49,13 +49,13 @@ func (u *tuned) clock(t *Training, clock ps.Clock, loss *float64) {
 		return
 	}
 	t.Record(func() journal.Entry {
-		details, _ := journal.Pack(d.Details) // of finite numbers and text
+		details, _ := journal.Pack(d.Details) // consists of finite numbers and text
 		return journal.Entry{Kind: journal.Tune, From: d.From, To: d.To, Clock: int64(clock), Why: d.Why, Details: details}
 	})
 	t.Layout.use(d)
 }
 
-// report returns what the brain has to know of a clock.
+// report returns what the brain has to know about a clock.
 func (u *tuned) report(t *Training, clock ps.Clock, loss *float64) tuning.Report {
 	before, now := u.at, disturbancesOf(t)
 	u.at = now
@@ -81,7 +81,7 @@ func (u *tuned) report(t *Training, clock ps.Clock, loss *float64) tuning.Report
 	return r
 }
 
-// use adopts a setting. An owner that is about to go comes first: it is in the layout by then, or follows.
+// use adopts a setting. An owner that is about to go comes first: it is already in the layout, or follows.
 func (la *layout) use(d tuning.Decision) {
 	if d.Setting == nil {
 		la.Due = la.Due || la.tuned != nil
@@ -93,7 +93,8 @@ func (la *layout) use(d tuning.Decision) {
 	}
 }
 
-// setting returns the tuned one, if it is for about as many transient machines as there are. What people ask for goes first.
+// setting returns the tuned setting, if it is for about the present number of transient machines. Numbers requested by people have
+// priority.
 func (la *layout) setting(transient int) (s tuning.Setting, ok bool) {
 	if la.tuned == nil || la.Servers > 0 || 2*transient < la.tunedFor || transient > 2*la.tunedFor {
 		return s, false
@@ -115,7 +116,7 @@ func stageOf(s tuning.Setting) tiers.Stage {
 	return tiers.Stage2
 }
 
-// serveOnly takes the work from the oldest transient machines, which serve.
+// serveOnly removes work from the oldest transient machines, which serve.
 func serveOnly(members []tiers.Member, servers int) {
 	for i := range members {
 		if m := &members[i]; m.Tier == tiers.Transient && !m.Leaving && servers > 0 {
@@ -125,8 +126,8 @@ func serveOnly(members []tiers.Member, servers int) {
 	}
 }
 
-// leaveWork takes the work from reliable machines as long as there are others for it, and with begun from those whose program is not up yet as
-// long as others' are: a split of a machine that leaves would wait for its start.
+// leaveWork removes work from reliable machines if others can do it, and with begun from those whose program is not ready while others'
+// are: a split of a leaving machine would wait for its start.
 func leaveWork(members []tiers.Member, begun bool) {
 	works := func(m tiers.Member) bool { return m.Tier == tiers.Transient && !m.NoWork }
 	up := func(m tiers.Member) bool { return works(m) && len(m.Loaded) > 0 }
@@ -141,7 +142,7 @@ func leaveWork(members []tiers.Member, begun bool) {
 	}
 }
 
-// loadAhead has machines load all splits before any is theirs, once others work: then their programs are up.
+// loadAhead makes machines load all splits before any is assigned to them, once others work: then their programs are ready.
 func (t *Training) loadAhead() {
 	if t.cfg.Job.Standby == nil || !t.Layout.onlyServes() {
 		return
@@ -159,7 +160,7 @@ func (t *Training) loadAhead() {
 	}
 }
 
-// untuned returns the setting that the stage has by itself.
+// untuned returns the stage's own setting.
 func (ld *load) untuned(transient, reliable int) tuning.Setting {
 	var s tuning.Setting
 	stage := ld.stageBy(transient, reliable)

@@ -8,15 +8,14 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Result is a setting and what it did for a job.
+// Result is a setting and its effect on a job.
 type Result struct {
 	Known
 	Pace    float64 // seconds per clock, the mean of its samples
-	Default float64 // the same of the default
+	Default float64 // the same for the default
 }
 
-// Learned returns the setting that served a run best by what it has written down, of the fleet that was measured most; false while
-// nothing was compared.
+// Learned returns the best setting that a run has recorded, of the fleet that was measured most; false if nothing was compared.
 func Learned(lines []journal.TuneDetails) (best Result, ok bool) {
 	type tried struct {
 		Result

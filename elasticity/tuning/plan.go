@@ -12,7 +12,7 @@ import (
 
 // Setting is how a job trains, as far as that can be changed between two clocks. It never changes the result.
 type Setting struct {
-	// Servers are the transient machines that serve; 0 = the reliable ones serve (stage 1).
+	// Servers is the number of transient machines that serve; 0 = the reliable ones serve (stage 1).
 	Servers int
 	// Apart: transient machines that serve do not work.
 	Apart bool
@@ -37,8 +37,8 @@ type Fleet struct {
 	Rate     float64 // declared, of all together, in any unit; 0 = unknown
 }
 
-// likeness is how far the rates of fleets of one size may differ that are alike to the tuner. One of many machines that is replaced by
-// another type is no other fleet; a switch to machines twice as fast is.
+// likeness is the largest difference between rates of fleets of one size that the tuner treats as the same. Replacing one of many machines
+// by another type does not make another fleet; a switch to machines twice as fast does.
 const likeness = .15
 
 func (f Fleet) like(other Fleet) bool {
@@ -59,7 +59,7 @@ type plan struct {
 	first   float64 // of the default
 }
 
-// find returns the plan for a fleet; nil = there is none.
+// find returns the plan for a fleet; nil = none.
 func (b *Brain) find(f Fleet) *plan {
 	if i := slices.IndexFunc(b.plans, func(p *plan) bool { return p.like(f) }); i >= 0 {
 		return b.plans[i]
@@ -67,7 +67,7 @@ func (b *Brain) find(f Fleet) *plan {
 	return nil
 }
 
-// plan returns the plan for a fleet: the one that there is, or a new one.
+// plan returns the plan for a fleet: the existing one, or a new one.
 func (b *Brain) plan(f Fleet, byDefault Setting, clock int64) (*plan, error) {
 	if p := b.find(f); p != nil {
 		return p, nil
@@ -87,7 +87,8 @@ func (b *Brain) plan(f Fleet, byDefault Setting, clock int64) (*plan, error) {
 	if options.Known = p.known; len(p.known) > 0 {
 		options.Trials = cmp.Or(o.Trials, knownTrials)
 	}
-	// Half of the machines serve and all work, as in stage 2: where a job begins far from that, the one trial that a short job can afford.
+	// Half of the machines serve and all work, as in stage 2: if a job begins far from that, it is the one trial that a short job can
+	// afford.
 	if far := byDefault.Servers == 0 || byDefault.Apart || byDefault.Rest; far && o.Share > 0 {
 		usual := p.vector(Setting{Servers: (f.Machines + 1) / 2})
 		options.Likely = []tuner.Setting{usual}
@@ -122,7 +123,7 @@ func scaled(k Known, machines int) Setting {
 	return s
 }
 
-// space returns what can be set. Partitions move ("model"), and splits change hands ("data").
+// space returns the tunable parameters. Partitions move ("model"), and splits change hands ("data").
 func space(o *Options, machines int) tuner.Space {
 	choice := []string{"no", "yes"}
 	knobs := []tuner.Knob{
@@ -130,7 +131,7 @@ func space(o *Options, machines int) tuner.Space {
 		{Name: serversWork, Choices: choice, Technique: "data"},
 		{Name: reliable, Choices: choice, Technique: "data"},
 	}
-	// Reliable machines that serve work, too, as in stage 1; and some transient machine works.
+	// Serving reliable machines also work, as in stage 1; and some transient machine works.
 	allowed := func(x tuner.Setting) bool {
 		if x[0] == 0 {
 			return x[1] == 1 && x[2] == 1
@@ -140,7 +141,7 @@ func space(o *Options, machines int) tuner.Space {
 	return tuner.Space{Knobs: knobs, Allowed: allowed}
 }
 
-// vector returns a setting as the tuner has it, moved into the space.
+// vector returns a setting in the tuner's form, moved into the space.
 func (p *plan) vector(s Setting) tuner.Setting {
 	x := tuner.Setting{min(max(float64(s.Servers), 0), p.space.Knobs[0].High), 1, 1}
 	if s.Apart && x[0] > 0 && x[0] < float64(p.Machines) {
@@ -189,7 +190,7 @@ func (p *plan) told(s tuner.Sample, clock int64) *journal.TuneSample {
 	return t
 }
 
-// measured takes the seconds per clock of a sample in.
+// measured records the seconds per clock of a sample.
 func (p *plan) measured(seconds float64) {
 	p.samples++
 	p.last = seconds
@@ -201,7 +202,7 @@ func (p *plan) measured(seconds float64) {
 	}
 }
 
-// remember takes a sample of an earlier controller in.
+// remember restores a sample of an earlier controller.
 func (p *plan) remember(t journal.TuneSample) {
 	s := tuner.Sample{Setting: p.vector(settingOf(t.Setting)), Loss: t.Loss, Change: t.Change, Done: int(t.Clock - p.from)}
 	for _, c := range t.Clocks {

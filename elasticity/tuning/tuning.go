@@ -1,6 +1,6 @@
 // Package tuning tunes a job while it trains: it changes which machines serve and which work. Training reports every completed clock. The
-// package measures each setting, ignores clocks that the market disturbed, and asks a tuner for the next one. Each size of the fleet has
-// a tuner of its own, as a setting that is good for sixteen machines says little about four.
+// package measures each setting, ignores clocks that the market disturbed, and asks a tuner for the next one. Each fleet size has a tuner
+// of its own, as a good setting for sixteen machines says little about four.
 //
 // It knows nothing about machines, layouts and messages: training applies a setting, and reports when it is in place.
 package tuning
@@ -13,27 +13,27 @@ import (
 	"github.com/tierml/tierml/tuner"
 )
 
-// Options are what a brain knows of its job.
+// Options are what a brain knows about its job.
 type Options struct {
-	Every      int     // clocks that a setting is measured for; 0 = 4
-	Trials     int     // settings that are tried at first; 0 = 6, or 3 where some are known
+	Every      int     // clocks per measurement of a setting; 0 = 4
+	Trials     int     // number of initial trials; 0 = 6, or 3 if some settings are known
 	Clocks     int     // of the job
 	Target     float64 // loss at which it ends; 0 = none: settings are compared by the time per clock
 	Evaluate   int     // clocks between measurements of held-out examples, which take longer; 0 = never
-	Partitions int     // no more machines can serve
+	Partitions int     // upper bound on the machines that serve
 	Known      []Known // that served jobs of this kind well, the best first
 	Thorough   bool    // slow settings, too, are measured to the end: for measurements
 	Share      float64 // of the job's time that trials may lose against the default; 0 = any
 	Seed       uint64
 }
 
-// Known is a setting that was good for a fleet with that many transient machines.
+// Known is a setting that was good for a fleet with this many transient machines.
 type Known struct {
 	Machines int            `json:"machines"`
 	Setting  map[string]int `json:"setting"`
 }
 
-// Report is one clock that is done.
+// Report describes a completed clock.
 type Report struct {
 	Clock   int64
 	Seconds float64
@@ -41,40 +41,39 @@ type Report struct {
 	Fleet
 	// Default is what the job would train with on these machines without tuning.
 	Default Setting
-	// Disturbed: there was an eviction, a loss, an arrival, a roll-back or a halt, or one is under way.
+	// Disturbed: an eviction, a loss, an arrival, a roll-back or a halt happened or is in progress.
 	Disturbed bool
 	// Moving: partitions or splits changed hands during the clock, or are about to.
 	Moving bool
-	// Cut: a cut or a checkpoint was under way.
+	// Cut: a cut or a checkpoint was in progress.
 	Cut bool
 }
 
-// Decision is what to train with from now on.
+// Decision is the setting to train with from now on.
 type Decision struct {
-	Setting  *Setting // nil = as the stage has it
-	Machines int      // transient ones that it is for
+	Setting  *Setting // nil = the stage's own setting
+	Machines int      // number of transient machines that it is for
 	From, To string
 	Why      string
 	Details  journal.TuneDetails
 }
 
-// UsualShare is the part of a job's time that trials may lose: with a clock under way, at most 1 % in all.
+// UsualShare is the part of a job's time that trials may lose: including the current clock, at most 1 % in total.
 const UsualShare = .005
 
 const (
 	usualEvery = 4
 	// usualTrials are two for each knob; the paper has ten for eleven knobs.
 	usualTrials = 6
-	// knownTrials are enough where settings are known that served others.
+	// knownTrials are enough if settings are known that served other jobs.
 	knownTrials = 3
-	// firstPatience and patience are how many quiet clocks in a row a fleet must have had the same size before the brain turns to it:
-	// one that lost a machine has it back soon.
+	// firstPatience and patience are how many quiet clocks in a row a fleet must have kept its size before the brain tunes for it: a lost
+	// machine is soon replaced.
 	firstPatience = 2
 	patience      = 8
-	// hopeless is how many times as slow as the best a setting is that is not tried to the end.
+	// hopeless is the ratio to the best setting's time at which a trial is cut short.
 	hopeless = 2
-	// mostClocks are kept of a sample that takes long because nothing is to be changed; longest is how long it takes at most, in
-	// multiples of Every.
+	// mostClocks bounds a sample that takes long because nothing should change; longest bounds its length, in multiples of Every.
 	mostClocks = 16
 	longest    = 32
 )
@@ -96,25 +95,25 @@ const (
 //  3. Clock collects the sample until enough quiet clocks are in it or, early, until the setting is hopeless (due).
 //  4. ask reports sample and cost to the tuner, and decides again. While no change pays, samples get longer (wait), and questions rare.
 //
-// Tried and dropped: one plan for all fleets of one size (after a switch to machines twice as fast its samples mislead), and the
-// paper's ten first trials (it has eleven knobs, here are three, and each trial costs clocks).
+// Tried and rejected: one plan for all fleets of one size (after a switch to machines twice as fast its samples mislead), and the paper's
+// ten first trials (it has eleven knobs, here are three, and each trial costs clocks).
 type Brain struct {
 	options Options
 	plans   []*plan
 	now     *plan   // nil: the fleet has not settled yet
-	other   Fleet   // of the last clocks, if that is another one
+	other   Fleet   // of the last clocks, if different
 	others  int     // such clocks in a row
 	loss    float64 // after the last clock
 
-	// The sample that is being taken, of the setting in use.
+	// The current sample, of the current setting.
 	setting  Setting
 	sample   tuner.Sample
 	cuts     []bool // Index: Sample.Clocks
-	quiet    int    // undisturbed clocks of it
+	quiet    int    // its undisturbed clocks
 	wait     int    // clocks until the next decision
-	fresh    bool   // the setting has not been measured since it was changed to
+	fresh    bool   // the setting has not been measured since the change to it
 	changing *change
-	expected float64 // seconds per clock that the setting was to save
+	expected float64 // seconds per clock that the setting was expected to save
 }
 
 // change is the time until a setting is in place.
@@ -132,8 +131,8 @@ func New(o Options) *Brain {
 	return &Brain{options: o, wait: o.Every}
 }
 
-// Outlook returns what a job with that many transient machines can expect: how many settings are tried at first, the default included, and for how
-// many clocks each; or why it will not be tuned.
+// Outlook returns what a job with this many transient machines can expect: how many settings are tried at first, including the default, and
+// for how many clocks each; or why it will not be tuned.
 func Outlook(o Options, machines int) (trials, clocks int, off string) {
 	b := New(o)
 	p, err := b.plan(Fleet{Machines: machines}, Setting{}, 0)
@@ -151,7 +150,7 @@ func Outlook(o Options, machines int) (trials, clocks int, off string) {
 // knownUsed is added to the reason for trying nothing.
 const knownUsed = "; the setting that served jobs of this kind best is used"
 
-// Clock takes in a completed clock. It reports whether there is a decision; the decision may be to change nothing.
+// Clock processes a completed clock. It reports whether there is a decision; the decision may be to change nothing.
 func (b *Brain) Clock(r Report) (Decision, bool) {
 	if usable(r.Loss) {
 		defer func() { b.loss = r.Loss }()
@@ -182,7 +181,7 @@ func (b *Brain) Clock(r Report) (Decision, bool) {
 	}
 	b.sample.Clocks, b.cuts = append(b.sample.Clocks, tuner.Clock{Seconds: r.Seconds, Loss: r.Loss, Disturbed: disturbed}), append(b.cuts, r.Cut)
 	if !b.due() || disturbed {
-		return Decision{}, false // nothing is changed amid a disturbance
+		return Decision{}, false // nothing is changed during a disturbance
 	}
 	if usable(r.Loss) {
 		b.loss = r.Loss
@@ -190,8 +189,7 @@ func (b *Brain) Clock(r Report) (Decision, bool) {
 	return b.ask(r.Clock), true
 }
 
-// follow counts how long the fleet has had another size than the one that settings are sought for. It reports whether it is to be
-// turned to.
+// follow counts how long the fleet has differed in size from the one being tuned. It reports whether to switch to the new one.
 func (b *Brain) follow(r Report) bool {
 	if r.Machines == 0 || b.now != nil && r.like(b.now.Fleet) || r.Disturbed || r.Moving {
 		b.others = 0
@@ -207,7 +205,7 @@ func (b *Brain) follow(r Report) bool {
 	return b.others >= patience
 }
 
-// turn begins with the settings of the fleet as it is now.
+// turn begins with the settings of the present fleet.
 func (b *Brain) turn(r Report) (Decision, bool) {
 	b.others = 0
 	p, err := b.plan(r.Fleet, r.Default, r.Clock)
@@ -221,7 +219,7 @@ func (b *Brain) turn(r Report) (Decision, bool) {
 	return b.decide(b.now.tuner.Ask(b.loss), nil, r.Clock), true
 }
 
-// off leaves the fleet as it is, with a setting that is known to be good if there is one.
+// off leaves the fleet untuned, with a known good setting if there is one.
 func (b *Brain) off(f Fleet, why string) Decision {
 	if b.now == nil || !b.now.like(f) {
 		b.now = &plan{Fleet: f}
@@ -252,7 +250,7 @@ func (b *Brain) due() bool {
 	return ok && seconds > hopeless*b.now.best
 }
 
-// clocks returns those of the sample, where clocks with cuts are disturbed unless most have some: a setting is then no worse for them.
+// clocks returns the sample's clocks, where those with cuts count as disturbed unless most have some: a setting is then no worse for them.
 func (b *Brain) clocks() []tuner.Clock {
 	clocks := append([]tuner.Clock(nil), b.sample.Clocks...)
 	bare := 0
@@ -272,7 +270,7 @@ func (b *Brain) clocks() []tuner.Clock {
 	return clocks[max(len(clocks)-max(mostClocks, 2*b.options.Every), 0):]
 }
 
-// ask reports the results of the current setting to the tuner, and asks for the next one.
+// ask reports the results of the current setting to the tuner, and gets the next one.
 func (b *Brain) ask(clock int64) Decision {
 	s := b.sample
 	s.Setting, s.Clocks, s.Done = b.now.vector(b.setting), b.clocks(), int(clock-b.now.from)
@@ -284,7 +282,7 @@ func (b *Brain) ask(clock int64) Decision {
 	return b.decide(b.now.tuner.Ask(b.loss), told, clock)
 }
 
-// decide makes a decision of the tuner's advice.
+// decide turns the tuner's advice into a decision.
 func (b *Brain) decide(a tuner.Advice, told *journal.TuneSample, clock int64) Decision {
 	from, first := b.setting, told == nil
 	b.setting = b.now.setting(a.Setting)
@@ -324,8 +322,7 @@ type Past struct {
 	Details journal.TuneDetails
 }
 
-// Remember restores the journal of the run's earlier controllers, and returns the last decision; false
-// when that is nothing.
+// Remember restores the journal of the run's earlier controllers, and returns the last decision; false if there is none.
 func (b *Brain) Remember(lines []Past) (last Decision, ok bool) {
 	for _, line := range lines {
 		d := line.Details

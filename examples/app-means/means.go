@@ -1,5 +1,5 @@
-// Package means is the smallest application that trains: it learns the mean of every column of a table of numbers, by small steps
-// towards each batch. It shows what an application consists of; docs/extend.md walks through it.
+// Package means is the smallest application that trains: it learns the mean of every column of a table of numbers, by small steps towards
+// each batch. It shows what an application consists of; docs/extend.md walks through it.
 package means
 
 import (
@@ -20,10 +20,10 @@ import (
 // Kind is the application before it has seen data. List it in apps/all to offer it.
 type Kind struct{}
 
-// Name returns what job files write as train.app.
+// Name returns the value of train.app in job files.
 func (Kind) Name() string { return "means" }
 
-// Params returns the settings below train.params, each with its default, its limits and why.
+// Params returns the settings below train.params, each with its default, limits and explanation.
 func (Kind) Params() []apps.Param {
 	return []apps.Param{{Name: "step", Default: 0.1, Min: 1e-6, Max: 1, Why: "how far to go towards the mean of a clock's examples"}}
 }
@@ -77,7 +77,7 @@ func parse(line string) ([]float32, error) {
 	return numbers, nil
 }
 
-// New makes the application for prepared data. Every process of a job gives it the same arguments.
+// New creates the application for prepared data. Every process of a job passes the same arguments.
 func (k Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	values, err := params.Resolve(k.Params())
 	if err != nil {
@@ -106,10 +106,10 @@ func (p program) Tables() []ps.Table {
 	return []ps.Table{{Name: "means", Rows: 1, Cols: p.columns}}
 }
 
-// WorkPerClock returns what one clock computes over all splits, in floating-point operations: plans and paces rest on it.
+// WorkPerClock returns the work of one clock over all splits, in floating-point operations: plans and paces depend on it.
 func (p program) WorkPerClock() float64 { return 3 * float64(p.examples) * float64(p.columns) }
 
-// Score returns the figure that is shown: the root mean square distance from the means.
+// Score returns the displayed figure: the root mean square distance from the means.
 func (program) Score(loss float64, n int64) float64 { return math.Sqrt(loss / float64(max(n, 1))) }
 func (program) ScoreName() string                   { return "RMS" }
 
@@ -138,8 +138,8 @@ func (*split) Needs(_ ps.Clock, keys []ps.Key) []ps.Key { return append(keys, me
 // EvalNeeds returns the rows for measuring held-out examples, of which there are none.
 func (*split) EvalNeeds(keys []ps.Key) []ps.Key { return keys }
 
-// Run does the work of a clock: a pure function of the split, the clock and the rows as they were given. It changes rows in
-// place; the differences are sent and added up over all splits.
+// Run does the work of a clock: a pure function of the split, the clock and the given rows. It changes rows in place; the differences are
+// sent and added up over all splits.
 func (s *split) Run(_ ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
 	row := rows.Row(means)
 	change := make([]float64, len(row))
@@ -157,10 +157,10 @@ func (s *split) Run(_ ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
 	return stats, nil
 }
 
-// Evaluate measures held-out examples with the finished tables.
+// Evaluate measures held-out examples with the final tables.
 func (program) Evaluate(apps.Rows, apps.Open) (apps.Stats, error) { return apps.Stats{}, nil }
 
-// Export makes the model file.
+// Export creates the model file.
 func (p program) Export(rows apps.Rows, _ apps.Open) (model.Model, error) {
 	return model.Model{Tensors: []model.Tensor{{Name: "means", Shape: []int{p.columns}, Float: rows.Row(means)}}}, nil
 }

@@ -1,5 +1,5 @@
-// Package rack is the smallest cloud: a rack of a number of machines of one type, which are switched on and off. It shows all that a
-// provider has to do, in one folder; docs/extend.md walks through it. Here each machine is a process of this host.
+// Package rack is the smallest cloud: a rack with a number of machines of one type, which are switched on and off. It shows everything that
+// a provider has to do, in one folder; docs/extend.md walks through it. Here each machine is a process of this host.
 package rack
 
 import (
@@ -37,13 +37,13 @@ func init() { providers.Register(provider{}) }
 // block is the rack's part of a job file.
 type block struct {
 	config.Installation
-	// Machines are how many the rack has. Required.
+	// Machines is the number of machines in the rack. Required.
 	Machines int `yaml:"machines"`
-	// Power is what an hour of a machine costs. Default 1 cent.
+	// Power is the cost of a machine's hour. Default 1 cent.
 	Power market.USD `yaml:"power"`
 }
 
-// Check checks what only a rack has.
+// Check checks the rack's own settings.
 func (b *block) Check(c *config.Checker) {
 	config.Default(c, "power", &b.Power, market.Dollar/100)
 	if b.Machines < 1 {
@@ -66,7 +66,7 @@ func (provider) Facts() providers.Facts {
 	}
 }
 
-// Market has one pool, at a price that never changes; on demand a machine costs twice that.
+// Market has one pool, at a constant price; on demand a machine costs twice as much.
 func (provider) Market(_ context.Context, job *config.Job, _ string) (*local.Market, error) {
 	b := job.Block.(*block)
 	pool := market.Pool{Provider: name, Region: b.Region, Zone: b.Region + "-a", Type: kind, Class: market.Spot}
@@ -76,7 +76,7 @@ func (provider) Market(_ context.Context, job *config.Job, _ string) (*local.Mar
 		Sources: []string{"Prices: what power costs, by the job file."}}, nil
 }
 
-// Open takes a rack that is all this process's own.
+// Open returns a rack that belongs to this process alone.
 func (provider) Open(_ context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
 	b := job.Block.(*block)
 	home, err := os.MkdirTemp("", "rack-")
@@ -100,7 +100,7 @@ func newRack(home string, size int) *adapter.Machines {
 	return &adapter.Machines{Traits: provisioner.Traits{Provider: name}, Now: time.Now, Start: r.start, End: r.end}
 }
 
-// start switches machines on, until one does not start or all are on.
+// start switches machines on, until one fails to start or all are on.
 func (r *rack) start(q provisioner.Request) (ids []provisioner.InstanceID, err error) {
 	for len(ids) < q.Count {
 		if len(r.running) == r.size {

@@ -1,5 +1,5 @@
-// Package data is two months of spot prices, their price list, and ratings, which the program carries along for users without data of
-// their own. It does not know their uses.
+// Package data is two months of spot prices, their price list, and ratings, embedded in the program for users without data of their own. It
+// does not know their uses.
 package data
 
 import "embed"

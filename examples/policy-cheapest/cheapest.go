@@ -1,5 +1,5 @@
-// Package cheapest is the smallest policy that buys: all machines in the pool whose work costs least now, at the on-demand
-// price, until they are taken. It shows what a policy has to say; docs/extend.md walks through it.
+// Package cheapest is the smallest policy that buys: all machines in the pool whose work is cheapest now, at the on-demand price, until
+// they are taken. It shows what a policy has to decide; docs/extend.md walks through it.
 package cheapest
 
 import (
@@ -12,11 +12,11 @@ import (
 // Policy implements bidding.Policy. A program offers it by listing it in bidding's registry.
 type Policy struct{}
 
-// Name returns what job files write as policy.
+// Name returns the value of policy in job files.
 func (Policy) Name() string { return "cheapest" }
 
-// Plan says what to buy now. It is a pure function of the state: no clock, no randomness, nothing remembered. History ends at
-// State.Now, so that a policy cannot know what comes.
+// Plan returns what to buy now. It is a pure function of the state: no clock, no randomness, no memory. History ends at State.Now, so that
+// a policy cannot know the future.
 func (Policy) Plan(s bidding.State) bidding.Plan {
 	plan := bidding.Plan{Why: "all that is wanted is held"}
 	best, lowest := -1, 0.0
@@ -54,7 +54,7 @@ func (Policy) Plan(s bidding.State) bidding.Plan {
 	return plan
 }
 
-// wanted returns how many machines of a type are what the job asks for.
+// wanted returns how many machines of a type cover the job's demand.
 func wanted(w bidding.Want, t market.InstanceType) int {
 	if w.VCPU > 0 && t.VCPU > 0 {
 		return (w.VCPU + t.VCPU - 1) / t.VCPU
@@ -62,7 +62,7 @@ func wanted(w bidding.Want, t market.InstanceType) int {
 	return w.Machines
 }
 
-// missing returns how much of what is wanted is not held, in machines or vCPUs. Warned machines are as good as gone.
+// missing returns how much of the demand is not held, in machines or vCPUs. Warned machines do not count.
 func missing(s bidding.State) int {
 	left := s.Want.Machines + s.Want.VCPU // one is 0
 	for _, a := range s.Held {

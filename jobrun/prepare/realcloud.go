@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// LoadMarket returns the market of a job: what is recorded, or what its cloud reports.
+// LoadMarket returns a job's market: recorded, or as its cloud reports it.
 func LoadMarket(ctx context.Context, job *config.Job) (*local.Market, error) {
 	if job.Installation() != nil && job.Local.Start.IsZero() {
 		job.Local.Start = time.Now().UTC().Truncate(time.Second)
@@ -30,7 +30,7 @@ func LoadMarket(ctx context.Context, job *config.Job) (*local.Market, error) {
 	return m, providers.Advice(job, err)
 }
 
-// TryCloud asks a real cloud whether it would sell what the plan may buy, without buying any.
+// TryCloud checks whether a real cloud would sell what the plan may buy, without buying it.
 func (p *Job) TryCloud(ctx context.Context, out io.Writer) error {
 	if p.Job.Installation() == nil {
 		return nil
@@ -53,16 +53,16 @@ func (p *Job) TryCloud(ctx context.Context, out io.Writer) error {
 	return providers.Advice(p.Job, err)
 }
 
-// TimeOf is how a job's market time follows from the clock on the wall.
+// TimeOf returns how a job's market time relates to the wall clock.
 func TimeOf(job *config.Job) clock.Mapping {
 	if job.Installation() != nil {
 		job.Local.Start = time.Now().UTC().Truncate(time.Second)
 		return clock.Real()
 	}
-	return clock.Mapping{Market: job.Local.Start, Speed: job.Local.Speed} // from when the machines' time begins
+	return clock.Mapping{Market: job.Local.Start, Speed: job.Local.Speed} // market time starts with the machines
 }
 
-// WhatMachinesAre says what a run's machines really are.
+// WhatMachinesAre describes what a run's machines really are.
 func WhatMachinesAre(job *config.Job) string {
 	at := job.Installation()
 	if at == nil && job.Run != "" {
@@ -75,7 +75,7 @@ func WhatMachinesAre(job *config.Job) string {
 	where, mark := at.Name, "the cluster "
 	if at.Endpoint != "" {
 		where = at.Endpoint
-	} else if at.Region != "" { // or the job server finds it
+	} else if at.Region != "" { // empty: the job server finds it
 		where += " in " + at.Region
 	}
 	if p, err := providers.Of(job); err == nil {

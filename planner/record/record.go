@@ -1,8 +1,8 @@
-// Package record keeps the predictions of plans and the results of their runs in a file next to the runs. It knows no job and no
-// market.
+// Package record keeps the predictions of plans and the results of their runs in a file next to the runs. It knows nothing about jobs or
+// markets.
 //
-// Invariant: a line is written at once and begins on a new line, so that runs that end together do not mix, and a process that dies while it
-// writes damages its own line only. Damaged lines do not count.
+// Invariant: each line is written in one call and begins on a new line, so that lines of runs that end together do not mix, and a process
+// that dies while writing damages only its own line. Damaged lines are ignored.
 package record
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/planner"
 )
 
-// Entry is a plan and what came of it. Costs are in dollars, times in market seconds.
+// Entry is a plan and its result. Costs are in dollars, times in market seconds.
 type Entry struct {
 	Run      string           `json:"run"`
 	Replayed bool             `json:"replayed,omitempty"` // on the fake cloud
@@ -31,7 +31,7 @@ type Entry struct {
 	Seconds  float64          `json:"seconds"`
 }
 
-// Of returns the entry of a run that has finished, from its journal and its report; false = it did not finish, or its plan knew no range.
+// Of returns the entry of a finished run, from its journal and report; ok is false if it did not finish or its plan had no range.
 func Of(entries func(yield func(journal.Entry, error) bool), report *cost.Report, run string, replayed bool) (e Entry, ok bool, err error) {
 	if report.Run.Outcome != "finished" {
 		return e, false, nil
@@ -43,7 +43,7 @@ func Of(entries func(yield func(journal.Entry, error) bool), report *cost.Report
 		if line.Kind != journal.Plan {
 			continue
 		}
-		plan, err := line.PlanDetails() // the first: that of a run that was resumed is of the rest
+		plan, err := line.PlanDetails() // the first; the plan of a resumed run covers only the rest
 		if err != nil || plan.Cost.High <= 0 || plan.Runtime.High <= 0 {
 			return e, false, err
 		}
@@ -70,8 +70,8 @@ func Append(path string, e Entry) error {
 	return nil
 }
 
-// Read returns how the plans of finished runs held, of those on replayed prices or of the others; none where there is no file. Of replayed
-// runs by one plan the last counts: they meet the same prices.
+// Read returns how well plans of finished runs held, for replayed prices or for the others; zero if the file does not exist. Of several
+// replayed runs by one plan the last counts, as all meet the same prices.
 func Read(path string, replayed bool) (own planner.Own, err error) {
 	own.Replayed = replayed
 	file, err := os.Open(path)

@@ -1,5 +1,5 @@
-// Package gce is Google Compute Engine as a provider: its block of the job file, its market, its doctor's checks, and its
-// machines' metadata. providers/gce/api speaks to its API.
+// Package gce is the provider Google Compute Engine: its block of the job file, its market, its doctor's checks, and its machines'
+// metadata. providers/gce/api speaks to its API.
 package gce
 
 import (
@@ -29,7 +29,7 @@ type Provider struct{}
 
 func init() { providers.Register(Provider{}) }
 
-// Facts returns what is to be known of Compute Engine as data.
+// Facts returns static facts about Compute Engine.
 func (Provider) Facts() providers.Facts {
 	return providers.Facts{
 		Provider: Terms, Bills: bills, NoBids: true, Endpoint: "https://compute.googleapis.com", MetadataVariable: "GCE_METADATA_HOST", Mark: "the label tierml-cluster=",
@@ -39,8 +39,8 @@ func (Provider) Facts() providers.Facts {
 		Preemption: "has Compute Engine take back, by a simulated maintenance event,",
 		Reach: providers.Reach{
 			NeedsZone: true,
-			// Identity-Aware Proxy can connect to a port itself, but to one of the machine's address, and the controller listens on
-			// loopback alone: so by SSH through it.
+			// Identity-Aware Proxy can connect to a port of the machine's address, but the controller listens only on loopback, which needs
+			// SSH through the proxy.
 			Tunnel: "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet -- " +
 				"-N -o ExitOnForwardFailure=yes -o ServerAliveInterval=15 -L 127.0.0.1:{local}:localhost:{port}",
 			Token:   "gcloud compute ssh {instance} --project {project} --zone {zone} --tunnel-through-iap --quiet --command sudo%20cat%20/var/lib/tierml/token",
@@ -53,14 +53,14 @@ func (Provider) Facts() providers.Facts {
 	}
 }
 
-// engine is Compute Engine for all that is done with it.
+// engine is everything used of Compute Engine.
 type engine interface {
 	providers.Account
 	marketAPI
 	doctorAPI
 }
 
-// Open makes the adapter, by the SDK's own way to find credentials.
+// Open returns the adapter, with credentials found by the SDK.
 func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
 	if s.Played != "" {
 		return openPlayed(ctx, job, s)
@@ -70,7 +70,7 @@ func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) 
 		return nil, err
 	}
 	prices := &orPlanned{Account: cloud, planned: providers.PlannedPrices(s.Offers)}
-	prices.denied.Store(of(job).Prices != "") // the job's own list holds: no query
+	prices.denied.Store(of(job).Prices != "") // the job's own list replaces queries
 	return prices, nil
 }
 
@@ -97,14 +97,14 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 	return fmt.Sprintf("Compute Engine has the machine types of all %d pools. It has no trial of a launch: whether permissions, image, network\nand quotas are right will show when the first machine is bought.", len(pools)), nil
 }
 
-// Checks returns those of a job with cloud: gce.
+// Checks returns the checks of a job with cloud: gce.
 func (Provider) Checks(job *config.Job) []doctor.Check {
 	return checks(job, func(ctx context.Context) (doctorAPI, error) { return open(ctx, job, providers.Session{}) })
 }
 
-// Pace is Compute Engine's. A launch is an operation that is waited for; a renewal of a lease is one, too, and a look for the ends
-// of machines gets all operations of two weeks: so leases are long. Prices of the job's own list cost nothing to look at, and a
-// machine's bill is made when prices are known up to its end.
+// Pace returns Compute Engine's intervals. Launching and renewing a lease are operations to wait for, and finding ended machines lists all
+// operations of two weeks: so leases are long. Prices of the job's own list cost nothing to read, and a machine is billed once prices are
+// known up to its end.
 func (Provider) Pace(job *config.Job) providers.Pace {
 	p := providers.Pace{Prices: time.Minute, Calls: 5 * time.Minute, Lease: 2 * time.Hour}
 	if of(job).Prices != "" {
@@ -113,7 +113,7 @@ func (Provider) Pace(job *config.Job) providers.Pace {
 	return p
 }
 
-// Boot fetches a program in Google's store.
+// Boot returns how machines fetch the program, with gs:// from Google's store.
 func (Provider) Boot(at *config.Installation) providers.Boot {
 	b := providers.Boot{Fetch: boot.Curl(at.Program.URL), Environment: "TIERML_PROVIDER=gce"}
 	if strings.HasPrefix(at.Program.URL, "gs://") {
@@ -122,8 +122,8 @@ func (Provider) Boot(at *config.Installation) providers.Boot {
 	return b
 }
 
-// fetch needs no tool of Google's: the metadata server gives the machine's own token. STORAGE_EMULATOR_HOST is what Google's
-// libraries know for another store.
+// fetch needs none of Google's tools: the metadata server issues the machine's own token. STORAGE_EMULATOR_HOST redirects Google's
+// libraries to another store.
 func fetch(address string) string {
 	bucket, object, _ := strings.Cut(strings.TrimPrefix(address, "gs://"), "/")
 	return `local store=https://storage.googleapis.com token
@@ -135,19 +135,19 @@ func fetch(address string) string {
     "$store/storage/v1/b/` + bucket + "/o/" + url.PathEscape(object) + `?alt=media" <<<"Authorization: Bearer $token"`
 }
 
-// startupScript returns what Compute Engine's guest runs when a machine has booted. Nothing in it is secret: what only this
-// machine may know is in an attribute of its own, which the agent reads.
+// startupScript returns the script that Compute Engine's guest runs after boot. It contains no secrets: what only this machine may know is
+// in a separate attribute, which the agent reads.
 func startupScript(at *config.Installation, closed providers.Closing, minutes int) string {
 	b := Provider{}.Boot(at)
 	b.Closed = closed
 	return boot.Machine(b, "", at.Program.SHA256, minutes)
 }
 
-// Place returns that of the machines. Zones are not included.
+// Place returns the machines' network. It does not include zones.
 func (Provider) Place(job *config.Job) (network, zones []string) { return of(job).NetworkTags, nil }
 
-// Metadata returns what Compute Engine's metadata server, or one that speaks like it, says. It names no deadline: that is reckoned
-// here, in market time.
+// Metadata returns a client of Compute Engine's metadata server, or of a compatible one. It names no deadline: this computes one, in market
+// time.
 func (Provider) Metadata(m clock.Mapping, log *slog.Logger) node.Machine { return metadata{m, log} }
 
 type metadata struct {

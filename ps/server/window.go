@@ -9,18 +9,18 @@ import (
 )
 
 // window is when a partition can change hands without delaying a worker: a clock's reads are answered, its first contribution has not
-// come, and workers compute. (Parameter Service, appendix B: the pull-push window.) An owner does not know how many reads there
-// will be, so it expects as many as in the clock before. That affects time alone: a move at any other moment is as correct.
+// arrived, and workers compute. (Parameter Service, appendix B: the pull-push window.) An owner does not know how many reads to expect, so
+// it assumes the previous clock's number. This affects only performance: a move at any other moment is as correct.
 //
-// It is guarded as its slot is.
+// It is guarded by its slot's lock.
 type window struct {
-	reads  int // answered since the last fold
-	usual  int // between the two folds before
+	reads  int // reads answered since the last fold
+	usual  int // reads between the two folds before
 	folded time.Time
-	clock  time.Duration // between those
+	clock  time.Duration // time between these
 }
 
-// fold begins the next clock, and lets requests that wait look again.
+// fold begins the next clock, and wakes waiting requests.
 func (s *slot) fold() {
 	now := time.Now()
 	w := &s.window
@@ -36,10 +36,10 @@ func (s *slot) answered() {
 	}
 }
 
-// open reports whether the window is.
+// open reports whether the window is open.
 func (s *slot) open() bool { return s.window.reads >= s.window.usual && s.shard.Quiet() }
 
-// Bounds of how long a move waits for a window: half as long again as a clock took.
+// Bounds of how long a move waits for a window: 1.5 times the last clock.
 const (
 	leastPatience = 50 * time.Millisecond
 	mostPatience  = 10 * time.Second
@@ -49,7 +49,7 @@ func (w *window) patience() time.Duration {
 	return min(max(w.clock+w.clock/2, leastPatience), mostPatience)
 }
 
-// answered counts a read of those partitions that are here.
+// answered counts a read of the partitions that are here.
 func (s *places) answered(groups []wire.PartitionStatus) {
 	s.term.mu.RLock()
 	defer s.term.mu.RUnlock()
@@ -64,13 +64,13 @@ func (s *places) answered(groups []wire.PartitionStatus) {
 	}
 }
 
-// turns makes moves in windows follow each other: a partition that is copied within one window need not be sent again.
+// turns serialises moves in windows: a partition that is copied within one window need not be sent again.
 type turns struct {
-	token chan struct{} // there while no move has it
+	token chan struct{} // present while no move has the turn
 
 	mu     sync.Mutex
-	wanted int           // moves that have a turn or wait for one
-	hasty  chan struct{} // closed when these wait for no window any more
+	wanted int           // moves that have or await a turn
+	hasty  chan struct{} // closed when moves should stop waiting for windows
 }
 
 func newTurns() *turns {
@@ -79,7 +79,7 @@ func newTurns() *turns {
 	return t
 }
 
-// take waits for a turn. Unless it fails, give must follow.
+// take waits for a turn. Unless it fails, the caller must call give.
 func (t *turns) take(ctx context.Context) error {
 	t.want(1)
 	select {
@@ -116,7 +116,7 @@ func (t *turns) hurry() {
 	}
 }
 
-// hurried returns a channel that is closed when moves are to stop waiting for windows.
+// hurried returns a channel that is closed when moves should stop waiting for windows.
 func (t *turns) hurried() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,27 +11,25 @@ import (
 )
 
 const (
-	// maxConnections is how many connections a server has at a time: more than a run has machines.
+	// maxConnections bounds a server's connections: more than the machines of a run.
 	maxConnections = 2048
-	// silence is how long a connection may go without a frame at first.
+	// silence bounds the time to a connection's first frame.
 	silence = 10 * time.Second
-	// heldBytes bounds the bodies that are being received, of all connections together; more have to wait. Short ones are
-	// not counted.
+	// heldBytes bounds the bodies being received over all connections; further ones wait. Short ones do not count.
 	heldBytes  = 512 << 20
 	shortBytes = 64 << 10
-	// bodyPatience and bodyRate say how long a body may take to arrive: its memory is claimed meanwhile.
+	// bodyPatience and bodyRate bound how long a body may take to arrive, since its memory is reserved meanwhile.
 	bodyPatience = 30 * time.Second
 	bodyRate     = 1 << 20 // bytes a second
-	// waitingBytes bounds the requests that wait, of all connections together, with waitingCost for each one; more are answered
-	// to come again.
+	// waitingBytes bounds the requests that wait, of all connections together, with waitingCost for each; further ones are told to retry.
 	waitingBytes = 256 << 20
 	waitingCost  = 16 << 10
-	// unsentBytes is how much may wait to be written to one connection before nothing more is read from it.
+	// unsentBytes bounds what may wait to be written to a connection before reading from it stops.
 	unsentBytes = 8 << 20
 )
 
-// admission bounds what connections may take together. A connection that has shown no frame yet is silent; where there are too
-// many connections the oldest silent one makes room.
+// admission bounds the resources of all connections. A connection without a frame yet is silent; if there are too many connections, the
+// oldest silent one is closed.
 type admission struct {
 	once    sync.Once
 	bodies  *semaphore.Weighted
@@ -46,8 +44,7 @@ func (c *admission) init() {
 	c.once.Do(func() { c.bodies, c.waiting = semaphore.NewWeighted(heldBytes), semaphore.NewWeighted(waitingBytes) })
 }
 
-// admit takes a connection in. It gives the one that is to be closed for it, which may be itself; at is nil
-// then.
+// admit admits a connection. It returns the connection to close for it, possibly conn itself, in which case at is nil.
 func (c *admission) admit(conn net.Conn) (at *list.Element, closed net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,17 +53,17 @@ func (c *admission) admit(conn net.Conn) (at *list.Element, closed net.Conn) {
 		if oldest == nil {
 			return nil, conn
 		}
-		closed = c.silent.Remove(oldest).(net.Conn) // it leaves by itself
+		closed = c.silent.Remove(oldest).(net.Conn) // it removes itself
 	}
 	c.count++
 	return c.silent.PushBack(conn), closed
 }
 
-// active notes that a connection has shown a frame.
+// active records that a connection has sent a frame.
 func (c *admission) active(at *list.Element) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silent.Remove(at) // harmless when it is not there any more
+	c.silent.Remove(at) // no effect if it is no longer there
 }
 
 func (c *admission) leave(at *list.Element) {
@@ -76,7 +73,7 @@ func (c *admission) leave(at *list.Element) {
 	c.count--
 }
 
-// bodyRoom is the room that a connection has for the body that it receives.
+// bodyRoom is the memory reserved for the body that a connection receives.
 type bodyRoom struct {
 	admission *admission
 	conn      net.Conn
@@ -84,7 +81,7 @@ type bodyRoom struct {
 	timer     *time.Timer
 }
 
-// claim waits for room for a body. It has to arrive in time.
+// claim waits until there is room for a body. The body must then arrive in time.
 func (r *bodyRoom) claim(ctx context.Context, bytes int) error {
 	if bytes <= shortBytes {
 		return nil
@@ -97,7 +94,7 @@ func (r *bodyRoom) claim(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// arrived says that the body is there. Its room is given back by release.
+// arrived records that the body has arrived. release frees its room.
 func (r *bodyRoom) arrived() (release func()) {
 	if r.timer == nil {
 		return func() {}

@@ -11,23 +11,23 @@ import (
 	"github.com/tierml/tierml/ps/client"
 )
 
-// reader gets the rows of rounds. With staleness it keeps them in a cache, and reads those that the next round lacks while
-// this one computes. Its methods are for the worker's loop.
+// reader reads the rows of rounds. With staleness it caches them, and reads the ones missing for the next round while this one computes.
+// Its methods are for the worker's loop.
 //
-// Invariants: at most one read is under way, and a read ahead only fills the cache. A round takes every row from the cache,
-// which checks that it is fresh enough, so reading ahead for a round that never comes does no harm.
+// Invariants: at most one read is in progress, and a read ahead only fills the cache. A round takes every row from the cache, which checks
+// that it is fresh enough, so reading ahead for a round that never comes does no harm.
 //
-// A read ahead begins as late as it safely can (early), to hold more of the others' work. One for another clock than the
-// next round's is broken off: it may wait for the very work that is to be done now (await).
+// A read ahead begins as late as it safely can (early), to include more of the others' work. One for another clock than the next round's is
+// cancelled: it may wait for the very work that must be done now (await).
 type reader struct {
 	client  Client
 	space   *workspace
-	cache   *client.Cache // nil under BSP, where nothing that was read is fresh enough for the next clock
-	late    bool          // nothing is read ahead, and nothing used again
+	cache   *client.Cache // nil under BSP, where no earlier read is fresh enough for the next clock
+	late    bool          // nothing is read ahead or reused
 	missing []ps.Key
 	values  []float32
 	stamps  []ps.Stamp
-	next    rowIndex // of the round to come
+	next    rowIndex // of the next round
 	asked   []ps.Key
 	ahead   *ahead // nil = none
 	// took is how long a read takes, by the latest ones; the longest counts for some time.
@@ -42,11 +42,11 @@ type ahead struct {
 	cancel     context.CancelFunc
 	now        chan struct{} // closed when it is waited for
 	done       chan struct{} // closed when it has ended
-	panicked   *panicked     // what ended it, if that was a panic
+	panicked   *panicked     // the panic that ended it, if any
 }
 
-// early is how many times as long as a read takes it is begun before its rows are wanted: rows that are read later hold
-// more of the others' work.
+// early is how many times the duration of a read it begins before its rows are needed: rows that are read later include more of the others'
+// work.
 const early = 3
 
 func newReader(from Client, space *workspace) *reader {
@@ -64,7 +64,7 @@ func (r *reader) readLate(late bool) {
 	}
 }
 
-// read puts rows as a clock's work may see them into dst.
+// read copies rows visible to a clock's work into dst.
 func (r *reader) read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32) error {
 	began := time.Now()
 	defer func() { r.waited.Add(int64(time.Since(began))) }()
@@ -85,8 +85,7 @@ func (r *reader) read(ctx context.Context, g ps.Generation, c ps.Clock, keys []p
 	return nil
 }
 
-// await waits for the read ahead if it is for this clock, or else stops it: it may wait for the very work
-// that is to be done now.
+// await waits for the read ahead if it is for this clock, or else stops it: it may wait for the very work that must be done now.
 func (r *reader) await(ctx context.Context, g ps.Generation, c ps.Clock) error {
 	a := r.ahead
 	if a == nil {
@@ -115,8 +114,7 @@ func (r *reader) leave() {
 	}
 }
 
-// begin reads the rows that the next round lacks during the work of this one, whose duration it is given: as late as it is
-// in time.
+// begin reads the rows missing for the next round during the work of this one, whose expected duration it is given: as late as possible.
 func (r *reader) begin(ctx context.Context, next *round, computing time.Duration) {
 	r.leave()
 	r.missing = r.cache.Missing(next.Clock, r.needs(next), r.missing[:0])
@@ -137,7 +135,7 @@ func (r *reader) begin(ctx context.Context, next *round, computing time.Duration
 		case <-ctx.Done():
 		}
 		err := guard(func() error { return r.fill(ctx, a.generation, a.clock) })
-		// What it could not read, the round reads itself, and meets the error again; not so a panic.
+		// The round reads what is missing itself, and meets the error again; but not a panic.
 		a.panicked, _ = errors.AsType[*panicked](err)
 	}()
 }
@@ -152,7 +150,7 @@ func (r *reader) needs(next *round) []ps.Key {
 	return r.next.number()
 }
 
-// renew forgets what was read before: a split was taken over, whose work elsewhere it may lack.
+// renew clears the cache: after a split was taken over, it may lack the split's work elsewhere.
 func (r *reader) renew() {
 	if r.cache != nil {
 		r.leave()
@@ -160,7 +158,7 @@ func (r *reader) renew() {
 	}
 }
 
-// own adds a contribution that is about to be sent to the rows that are here.
+// own adds a contribution that is about to be sent to the cached rows.
 func (r *reader) own(of *round, sequence uint64, updates []ps.Sums) error {
 	if r.cache == nil {
 		return nil
@@ -168,14 +166,14 @@ func (r *reader) own(of *round, sequence uint64, updates []ps.Sums) error {
 	return r.cache.Own(of.Generation, sequence, of.Clock, updates)
 }
 
-// counted says that it counts.
+// counted records that it counts.
 func (r *reader) counted(sequence uint64) {
 	if r.cache != nil {
 		r.cache.Counted(sequence)
 	}
 }
 
-// saved returns how many bytes were not read because they were here, and how many seconds rounds have waited for rows.
+// saved returns the number of bytes not read because they were cached, and the seconds that rounds have waited for rows.
 func (r *reader) saved() (bytes int64, waited float64) {
 	if r.cache != nil {
 		bytes = r.cache.Saved()

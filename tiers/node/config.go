@@ -19,34 +19,34 @@ import (
 	"github.com/tierml/tierml/tiers/agent"
 )
 
-// Config configures a node. Fields are required unless said otherwise.
+// Config configures a node. Fields are required unless noted.
 type Config struct {
 	Machine   Machine
-	NewServer func(ServerConfig) (Server, error) // NewDataServer, but for tests
-	NewClient func(ClientConfig) (Client, error) // NewDataClient, but for tests
-	// NewApp makes the application that a Welcome names.
+	NewServer func(ServerConfig) (Server, error) // NewDataServer, except in tests
+	NewClient func(ClientConfig) (Client, error) // NewDataClient, except in tests
+	// NewApp creates the application that a Welcome names.
 	NewApp func(name string, params map[string]string, dataset []byte) (apps.App, error)
 	// OpenSplit opens a split's file below Welcome.SplitsURL.
 	OpenSplit func(url string, split ps.Split) (io.ReadCloser, error)
-	// Flops is the rate to which the worker is held, in floating-point operations per second; 0 = not held.
+	// Flops is the rate to which the worker is limited, in floating-point operations per second; 0 = unlimited.
 	Flops float64
-	// Threads is how many threads the worker computes on; 0 = one for each core that the process may use.
+	// Threads is the number of threads that the worker computes on; 0 = one for each core that the process may use.
 	Threads int
 	// KeyFile keeps the machine's private key for the next process of the same machine; empty = memory only.
 	KeyFile string
-	// UseKeys has this process open the run's store with credentials of the run's, where the controller gives some; nil = it uses its own.
+	// UseKeys makes this process open the run's store with the run's credentials, if the controller provides some; nil = it uses its own.
 	UseKeys func(func() (blob.Keys, error))
-	// Plaintext allows a data plane without TLS that other hosts can reach: for measurements in a network of their own.
+	// Plaintext allows a data plane without TLS that other hosts can reach: for measurements in an isolated network.
 	Plaintext bool
-	// PutOff postpones the time at which the machine powers itself off. It is called every minute while a controller is
-	// attached; nil = there is no such time.
+	// PutOff postpones the time at which the machine powers itself off. It is called every minute while a controller is attached; nil =
+	// there is no such time.
 	PutOff func(context.Context) error
-	// Use reports what the machine uses until ctx is done: of a whole machine everything that runs there, else this process and
-	// those that it started. nil = nobody counts.
+	// Use reports what the machine uses until ctx is done: on a machine of its own, everything that runs there, else this process and its
+	// descendants. nil = not measured.
 	Use func(ctx context.Context, whole bool, report func(tiers.Used))
-	// NewPrograms makes what runs programs of the user's own, for jobs of such: NewPrograms, but for tests.
+	// NewPrograms creates what runs users' programs, for jobs with such programs: NewPrograms, except in tests.
 	NewPrograms func(program.Config) (Programs, error)
-	// Wall is the wall-clock time of a market time; nil = they are the same.
+	// Wall converts a market time to wall-clock time; nil = they are the same.
 	Wall func(market time.Time) time.Time
 	// Dial connects to the controller; nil = TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
@@ -86,7 +86,7 @@ type Identity struct {
 var (
 	// ErrStale: the generation has ended. The worker waits for a Recover.
 	ErrStale = errors.New("generation is over")
-	// ErrFenced: this process was given up by the controller. It must end; a new one may join empty.
+	// ErrFenced: the controller gave this process up. It must end; a new one may join empty.
 	ErrFenced = errors.New("this process was given up by the controller and must rejoin empty")
 )
 
@@ -95,11 +95,11 @@ type ServerConfig struct {
 	Self   ps.ServerID
 	Job    string
 	Schema ps.Schema
-	// Generation is the one in which the machine was welcomed. A controller that takes the run over may ask before there is a route.
+	// Generation is the one in which the machine was welcomed. A controller that takes the run over may query it before there is a route.
 	Generation ps.Generation
 	Listener   net.Listener
 	TLS        *tls.Config // for connections in both directions; nil = plaintext
-	// PullsAtOnce bounds the deliveries of cuts that come in at the same time; 0 = the server's default.
+	// PullsAtOnce bounds the concurrent deliveries of cuts; 0 = the server's default.
 	PullsAtOnce int
 	// OnCutHeld is called when the backups of this machine all hold a cut.
 	OnCutHeld func(tiers.CutHeld)
@@ -108,13 +108,13 @@ type ServerConfig struct {
 	Log      *slog.Logger
 }
 
-// Server is the data-plane server of this machine: owner of some partitions, backup of others (ps/server).
-// Changes are done when a method returns, unless it takes a context.
+// Server is the data-plane server of this machine: owner of some partitions, backup of others (ps/server). Changes are complete when a
+// method returns, unless it takes a context.
 type Server interface {
 	// Serve serves until ctx is done.
 	Serve(ctx context.Context) error
 	agent.Server
-	// SaveCut writes what is backed up here to a blob store. It calls held, always, once later cuts may be committed.
+	// SaveCut writes this machine's backups to a blob store. It always calls held, once later cuts may be committed.
 	SaveCut(ctx context.Context, do tiers.SaveCut, held func()) ([]tiers.SavedPart, error)
 	MoveOut(ctx context.Context, do tiers.MoveOut) (tiers.Moved, error)
 	FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error)
@@ -134,22 +134,22 @@ type ClientConfig struct {
 	// Incarnation is the worker's; 0: only reads.
 	Incarnation ps.Incarnation
 	Transport   ps.Transport                  // of contributions
-	Panicked    func(value any, stack []byte) // as a server's
+	Panicked    func(value any, stack []byte) // like a server's
 	Log         *slog.Logger
 }
 
-// Client reads from and contributes to all servers (ps/client). It finds the present owner of a partition by itself, and
-// retries until ctx is done.
+// Client reads from and contributes to all servers (ps/client). It finds the present owner of a partition by itself, and retries until ctx
+// is done.
 type Client interface {
 	SetRoute(g ps.Generation, route ps.Route, peers map[ps.ServerID]string)
-	// Read gets rows as work of a clock may see them, one after the other, into dst. It waits for the clocks that
-	// it needs. Stamps, unless nil, has room for a stamp per partition.
+	// Read copies rows, as visible to a clock's work, into dst, one after another. It waits for the clocks that it needs. Stamps, unless
+	// nil, has room for a stamp per partition.
 	Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32, stamps []ps.Stamp) error
 	// Contribute returns when the contribution counts in every partition, those without updates too.
 	// updates has one entry per partition, by number.
 	Contribute(ctx context.Context, g ps.Generation, inc ps.Incarnation, sequence uint64, c ps.Clock,
 		splits []ps.Split, updates []ps.Sums) error
-	// Traffic is how many bytes came in and went out over the network since the start.
+	// Traffic returns the bytes received and sent over the network since the start.
 	Traffic() (in, out int64)
 	Close() error
 }

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// pingAfter is the shortest that grpc-go allows; the controller's end must allow it too (link.leastPing).
+	// pingAfter is the minimum that grpc-go allows; the controller's end must allow it too (link.leastPing).
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
 
@@ -32,8 +32,8 @@ const (
 	largestMessage = 64 << 20
 )
 
-// converse talks to the controller: attach, obey until the stream breaks, attach again. Reports that the controller
-// has not acknowledged are sent again on the next stream.
+// converse talks to the controller: attach, obey until the stream breaks, attach again. Reports that the controller has not acknowledged
+// are sent again on the next stream.
 func (n *node) converse(ctx context.Context) error {
 	conn, err := n.dial()
 	if err != nil {
@@ -70,7 +70,7 @@ func (n *node) dial() (*grpc.ClientConn, error) {
 	switch {
 	case n.cfg.Dial != nil:
 		options = append(options, grpc.WithContextDialer(n.cfg.Dial))
-	case n.own == nil: // on this host; the controller may be gone and its port another process's
+	case n.own == nil: // on this host; the controller may have ended and another process may use its port
 		options = append(options, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return sameuser.Dial(ctx, "tcp", address)
 		}))
@@ -85,7 +85,7 @@ type stream struct {
 	cancel context.CancelCauseFunc
 }
 
-// attach tries until the controller has greeted. An orphan gives up after a while, and so does one that is refused.
+// attach retries until the controller has greeted. It gives up after a while as an orphan, or when refused.
 func (n *node) attach(ctx context.Context, control pb.ControlClient) (*stream, *outbox.Line[tiers.Report], error) {
 	patience, cancel := clock.WithPatience(ctx, n.orphanAfter(), errOrphan)
 	defer cancel()
@@ -110,7 +110,7 @@ func (n *node) attach(ctx context.Context, control pb.ControlClient) (*stream, *
 	}
 }
 
-// open says hello on a new stream and waits for the greeting while patience lasts. The stream lives until ctx is done.
+// open sends a hello on a new stream and waits for the greeting, up to patience. The stream lives until ctx is done.
 func (n *node) open(ctx, patience context.Context, control pb.ControlClient) (_ *stream, greeting *pb.ToNode, err error) {
 	s := &stream{}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -128,7 +128,7 @@ func (n *node) open(ctx, patience context.Context, control pb.ControlClient) (_ 
 	if s.Control_AttachClient, err = control.Attach(s.ctx); err != nil {
 		return nil, nil, err
 	}
-	// When Send fails, Recv knows why.
+	// When Send fails, Recv has the reason.
 	_ = s.Send(hello)
 	greeting, err = s.Recv()
 	if err == nil && greeting.GetController() == "" {
@@ -137,8 +137,8 @@ func (n *node) open(ctx, patience context.Context, control pb.ControlClient) (_ 
 	return s, greeting, err
 }
 
-// take makes a greeting's controller the one that we talk to. A new one knows nothing of what happened before: answers
-// to another's commands would only confuse it.
+// take makes a greeting's controller the current one. A new controller does not know earlier events: answers to another's commands would
+// only confuse it.
 func (n *node) take(greeting *pb.ToNode) *outbox.Line[tiers.Report] {
 	if n.controller == greeting.GetController() {
 		n.log.Info("attached to the controller again")
@@ -160,7 +160,7 @@ func (n *node) take(greeting *pb.ToNode) *outbox.Line[tiers.Report] {
 	return n.reports.Connect(0)
 }
 
-// talk obeys and reports until the stream breaks; it gives the reason.
+// talk obeys and reports until the stream breaks; it returns the reason.
 func (n *node) talk(ctx context.Context, s *stream, line *outbox.Line[tiers.Report]) error {
 	sending := make(chan struct{})
 	go func() {
@@ -208,7 +208,7 @@ func (n *node) obeyAll(ctx context.Context, from *stream) error {
 			continue
 		}
 		if _, again := n.obeyed[c.ID]; again {
-			continue // its answer is on its way or was there already
+			continue // its answer was sent already or is pending
 		}
 		n.obeyed[c.ID] = struct{}{}
 		if err := guard(func() error { n.obey(ctx, c); return nil }); err != nil {

@@ -18,7 +18,7 @@ import (
 const (
 	mostReason = 500     // bytes
 	mostStack  = 6 << 10 // bytes; the beginning counts
-	mostLines  = 20      // of the log, a stack being one; the end counts
+	mostLines  = 20      // of the log, where a stack counts as one; the end counts
 )
 
 // panicked is a panic as an error.
@@ -45,7 +45,7 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// task runs a part of the node's life. An error ends the node; before that, the controller hears the reason.
+// task runs a part of the node's life. An error ends the node, after the controller receives the reason.
 func (n *node) task(ctx context.Context, f func() error) {
 	n.tasks.Go(func() error {
 		err := guard(f)
@@ -87,7 +87,7 @@ func clipped(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + " ..."
 }
 
-// tail keeps the last lines that were written to it.
+// tail keeps the last lines written to it.
 type tail struct {
 	mu    sync.Mutex
 	lines []string

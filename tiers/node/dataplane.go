@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/tiers/checkpoint"
 )
 
-// JobNumber returns a job's name as the data plane's frames carry it.
+// JobNumber returns a job's name as encoded in the data plane's frames.
 func JobNumber(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
@@ -46,7 +46,7 @@ func (s dataServer) restore(path string, clock ps.Clock, parts []ps.Partition) (
 	return checkpoint.Partitions(s.schema, values, parts), nil
 }
 
-// NewDataServer makes the real data-plane server.
+// NewDataServer returns the real data-plane server.
 func NewDataServer(c ServerConfig) (Server, error) {
 	if err := c.Schema.Check(); err != nil {
 		return nil, err
@@ -178,10 +178,10 @@ func (s dataServer) Stats() tiers.Heartbeat {
 type dataClient struct {
 	*client.Client
 	log  *slog.Logger
-	rows client.Rows // used again for every Read: a worker reads for one clock at a time
+	rows client.Rows // reused for every Read: a worker reads for one clock at a time
 }
 
-// NewDataClient makes the real data-plane client. It asks the machine's own server without a network.
+// NewDataClient returns the real data-plane client. It calls the machine's own server without a network.
 func NewDataClient(c ClientConfig) (Client, error) {
 	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), TLS: c.TLS, Log: c.Log, Incarnation: c.Incarnation, Panicked: c.Panicked,
 		Transport: c.Transport}
@@ -197,7 +197,7 @@ func NewDataClient(c ClientConfig) (Client, error) {
 }
 
 func (d *dataClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys []ps.Key, dst []float32, stamps []ps.Stamp) error {
-	d.rows.Values = dst[:0:len(dst)] // the rows come right into dst
+	d.rows.Values = dst[:0:len(dst)] // the rows are decoded into dst
 	if err := d.Client.Read(ctx, g, c, keys, &d.rows); err != nil {
 		return translated(err)
 	}
@@ -205,7 +205,7 @@ func (d *dataClient) Read(ctx context.Context, g ps.Generation, c ps.Clock, keys
 		return fmt.Errorf("read %d values in place of %d", len(d.rows.Values), len(dst))
 	}
 	copy(stamps, d.rows.Stamps)
-	copy(dst, d.rows.Values) // nothing to do when they are the same memory
+	copy(dst, d.rows.Values) // nothing to do if they are the same memory
 	return nil
 }
 

@@ -8,17 +8,17 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// shared are the rows of splits that work together on one copy (apps.Joining). The group contributes the difference between
-// the copy at the end and the rows as read: one pass over the rows for all splits.
+// shared holds the rows of splits that work together on one copy (apps.Joining). The group contributes the difference between the copy at
+// the end and the rows as read: one pass over the rows for all splits.
 type shared struct {
-	tables [][][]float32 // by table and row: the row in values; nil = it was not requested
+	tables [][][]float32 // by table and row: the row in values; nil = not requested
 	slots  [][]float32   // by slot: the same
 	values []float32
-	keys   []ps.Key // by slot: whose places in tables are taken
+	keys   []ps.Key // by slot: whose entries in tables are used
 }
 
-// newShared is for schemas that rows can be shared of: of plain parameters, in tables that are not too large for a list of
-// their rows, and not deterministic. Otherwise it returns nil.
+// newShared supports schemas whose rows can be shared: plain parameters, tables small enough for a list of their rows, and not
+// deterministic. Otherwise it returns nil.
 func newShared(schema *ps.Schema) *shared {
 	s := &shared{tables: make([][][]float32, len(schema.Tables))}
 	for i, t := range schema.Tables {
@@ -30,15 +30,14 @@ func newShared(schema *ps.Schema) *shared {
 	return s
 }
 
-// roundSplits is the splits of one round. With staleness two rounds are in flight, and their splits may differ, so each round has a
-// value of its own.
+// roundSplits are the splits of one round. With staleness two rounds are in flight, and their splits may differ, so each round has its own
+// value.
 type roundSplits struct {
 	splits []apps.Split
-	joint  apps.Joint // nil: the splits work on their own
+	joint  apps.Joint // nil: the splits work separately
 }
 
-// team joins splits, if they can be. Laying a joint out takes long, so the last one is kept for the rounds to come of the
-// same splits.
+// team joins splits, if possible. Preparing a joint takes long, so the last one is kept for later rounds of the same splits.
 func (w *workspace) team(splits []apps.Split) roundSplits {
 	if w.joining == nil || w.shares == nil {
 		return roundSplits{splits: splits}
@@ -50,13 +49,13 @@ func (w *workspace) team(splits []apps.Split) roundSplits {
 	return w.last
 }
 
-// rowNeeds is what a split, or several as one joint, needs of the rows.
+// rowNeeds lists the rows that a split, or a joint of several, needs.
 type rowNeeds interface {
 	Needs(c ps.Clock, keys []ps.Key) []ps.Key
 	EvalNeeds(keys []ps.Key) []ps.Key
 }
 
-// members returns the shards that the team's rows come from.
+// members returns the shards that determine the team's rows.
 func (t roundSplits) members() []rowNeeds {
 	if t.joint != nil {
 		return []rowNeeds{t.joint}
@@ -68,7 +67,7 @@ func (t roundSplits) members() []rowNeeds {
 	return all
 }
 
-// needs appends the rows that a clock needs; some may be named more than once.
+// needs appends the rows that a clock needs, possibly repeated.
 func needs(n rowNeeds, c ps.Clock, evaluate bool, keys []ps.Key) []ps.Key {
 	keys = n.Needs(c, keys)
 	if evaluate {
@@ -98,7 +97,7 @@ func (s *shared) begin(w *workspace) {
 	}
 }
 
-// spread copies what was given.
+// spread copies the given rows.
 func (s *shared) spread(given []float32) {
 	for _, row := range s.slots {
 		n := copy(row, given)
@@ -110,8 +109,8 @@ func (s *shared) spread(given []float32) {
 // Table implements apps.SharedRows.
 func (s *shared) Table(t ps.TableID) [][]float32 { return s.tables[t] }
 
-// updates returns what changed, by the joint's weights, one entry per partition. If keep is set they have memory of
-// their own, or else that of what was given.
+// updates returns the changes, by the joint's weights, one entry per partition. If keep is set they have memory of their own, otherwise
+// that of the given rows.
 func (s *shared) updates(w *workspace, joint apps.Joint, keep bool) []ps.Sums {
 	sums := make([]ps.Sums, w.schema.Partitions)
 	keys, changes := make([]ps.Key, 0, len(s.keys)), w.given[:0]
@@ -126,7 +125,7 @@ func (s *shared) updates(w *workspace, joint apps.Joint, keep bool) []ps.Sums {
 		firstKey, first := len(keys), len(changes)
 		for slot := w.rows.begins[p]; slot < w.rows.begins[p+1]; slot++ {
 			k, row, given := s.keys[slot], s.slots[slot], w.given[w.offsets[slot]:w.offsets[slot+1]]
-			fast.Axpy(-1, given, row) // the row is done with
+			fast.Axpy(-1, given, row) // the row is no longer needed
 			if by := weights[k.Table]; by != nil && by[k.Row] != 1 {
 				for i := range row {
 					row[i] *= by[k.Row]

@@ -1,11 +1,11 @@
-// Package node is the agent on each machine of a job. At the controller's commands it serves partitions, backs others up and
-// works on splits; it reports progress, heartbeats and the provider's warnings. tiers/agent decides what follows from a command
-// and from the end of a round, and this package carries it out. It knows nothing about the reasons for its commands and what a
-// machine costs, and of other machines only their addresses.
+// Package node is the agent on each machine of a job. At the controller's commands it serves partitions, backs others up and works on
+// splits; it reports progress, heartbeats and the provider's warnings. tiers/agent decides what follows from a command and from the end of
+// a round, and this package carries it out. It knows nothing about the reasons for its commands or the cost of a machine, and about other
+// machines only their addresses.
 //
-// A role is the lifetime of one function: the machine is a worker while worker.run runs and a server while Server.Serve does.
-// Training does not need the controller: while the stream to it is broken, the node continues and keeps its reports, and ends
-// only after Welcome's OrphanAfter.
+// A role is the lifetime of one function: the machine is a worker while worker.run runs and a server while Server.Serve does. Training does
+// not need the controller: while the stream to it is broken, the node continues and keeps its reports, and ends only after Welcome's
+// OrphanAfter.
 package node
 
 import (
@@ -37,24 +37,24 @@ const (
 	firstOrphanAfter = 30 * time.Second // until a Welcome sets another
 	metadataWithin   = 2 * time.Minute  // for the metadata service to identify this machine
 	putOffEvery      = time.Minute
-	stopGrace        = 10 * time.Second // for the round that a Stop finds under way
+	stopGrace        = 10 * time.Second // for the round in progress at a Stop
 	lastWordsGrace   = 2 * time.Second  // for the last reports to reach the controller
 )
 
-// Reasons to end in order.
+// Reasons to end gracefully.
 var (
 	errStopped = errors.New("asked to stop")
 	errOrphan  = errors.New("no controller for too long")
 	errAgain   = errors.New("told to begin anew")
 )
 
-// Run runs a node. It returns nil after a Stop, after too long without a controller, or when ctx is done; otherwise an error,
-// ErrFenced among them. At a command to start over it starts over with nothing of its earlier state.
+// Run runs a node. It returns nil after a Stop, after too long without a controller, or when ctx is done; otherwise an error, such as
+// ErrFenced. When told to start over it restarts without its earlier state.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	var own *trust.Credential // of the machine: its token was good for one
+	var own *trust.Credential // of the machine: its token could be used once
 	for {
 		err := live(ctx, cfg, &own)
 		if !errors.Is(err, errAgain) {
@@ -73,7 +73,7 @@ func live(ctx context.Context, cfg Config, own **trust.Credential) error {
 	if err != nil {
 		return fmt.Errorf("listening for the data plane: %w", err)
 	}
-	defer func() { _ = listener.Close() }() // closed already when there was a server
+	defer func() { _ = listener.Close() }() // already closed if there was a server
 
 	tasks, ctx := errgroup.WithContext(ctx)
 	n := newNode(cfg, identity, user, listener, tasks)
@@ -120,7 +120,7 @@ func identify(ctx context.Context, m Machine) (Identity, UserData, error) {
 	return identity, user, err
 }
 
-// insist asks again when an answer did not come in time: on a host where many machines start at once it is late.
+// insist retries when an answer did not arrive in time: on a host where many machines start at once it is late.
 func insist[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	for {
 		got, err := ask(ctx)
@@ -137,18 +137,18 @@ type node struct {
 	identity Identity
 	user     UserData
 	listener net.Listener
-	process  string // names this process among all lives of the machine
+	process  string // identifies this process among all lives of the machine
 	tasks    *errgroup.Group
 	own      *trust.Credential // nil = plaintext
 	recent   tail              // of the log
 	traffic  traffic
 
 	reports  *outbox.Queue[tiers.Report]
-	attached atomic.Bool                  // the controller hears us
-	warned   atomic.Pointer[tiers.Warned] // the last eviction warning, for a controller that comes later
+	attached atomic.Bool                  // connected to the controller
+	warned   atomic.Pointer[tiers.Warned] // the last eviction warning, for a later controller
 
 	// Owned by converse.
-	controller string      // the controller process that we talk to
+	controller string      // the current controller process
 	reached    string      // where other machines reach the data plane; empty = not found yet
 	agent      agent.Agent // its Worker is guarded by the worker's lock
 	job        *job        // nil before the first Welcome
@@ -212,7 +212,7 @@ func (n *node) orphanAfter() time.Duration {
 // traffic is the data plane's bytes since the start, by the last heartbeat.
 type traffic struct{ in, out atomic.Int64 }
 
-// reportUse passes on what this machine has used. The data plane is all that is known of a shared machine's network.
+// reportUse reports what this machine has used. On a shared machine, only the data plane's network traffic is known.
 func (n *node) reportUse(u tiers.Used) {
 	if !n.user.ownMachine() {
 		u.BytesIn, u.BytesOut = n.traffic.in.Load(), n.traffic.out.Load()
@@ -222,7 +222,7 @@ func (n *node) reportUse(u tiers.Used) {
 	}
 }
 
-// putOff renews the life of a machine that would end by itself, as long as it has a controller.
+// putOff postpones the end of a machine that would power itself off, as long as it has a controller.
 func (n *node) putOff(ctx context.Context) error {
 	ticker := time.NewTicker(putOffEvery)
 	defer ticker.Stop()
@@ -240,8 +240,7 @@ func (n *node) putOff(ctx context.Context) error {
 	}
 }
 
-// watchNotices passes the provider's warnings on at once. The node itself continues: the controller knows what fits
-// into the time that is left.
+// watchNotices forwards the provider's warnings at once. The node itself continues: the controller knows what fits into the remaining time.
 func (n *node) watchNotices(ctx context.Context) error {
 	err := n.cfg.Machine.Watch(ctx, func(w tiers.Warned) {
 		n.log.Warn("the provider warns", "rebalance", w.Rebalance, "deadline", w.Deadline)
@@ -255,13 +254,13 @@ func (n *node) watchNotices(ctx context.Context) error {
 		n.report(w)
 	})
 	if ctx.Err() == nil {
-		// Training is worth more than the warnings: the controller learns of evictions from the provider too.
+		// Training is worth more than the warnings: the controller also learns of evictions from the provider.
 		n.log.Error("no longer watching for the provider's warnings", "error", err)
 	}
 	return nil
 }
 
-// job is what a node has once it was welcomed.
+// job is a node's state once it was welcomed.
 type job struct {
 	welcome tiers.Welcome
 	server  Server
@@ -272,10 +271,10 @@ type job struct {
 
 	// Owned by converse.
 	moves   []<-chan struct{}  // each closed when a move away from here has ended
-	endSave context.CancelFunc // of the SaveCut under way; nil = there was none
+	endSave context.CancelFunc // of the SaveCut in progress; nil = none
 }
 
-// join takes a job up.
+// join accepts a job.
 func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	if do.Heartbeat <= 0 || do.OrphanAfter <= 0 {
 		return nil, errors.New("the welcome's Heartbeat and OrphanAfter must be above 0")
@@ -355,7 +354,7 @@ func (n *node) work(ctx context.Context, j *job) error {
 	return errors.Join(err, j.client.Close())
 }
 
-// lastWords waits for the controller to have all reports, for a moment.
+// lastWords waits briefly for the controller to receive all reports.
 func (n *node) lastWords(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, lastWordsGrace)
 	defer cancel()

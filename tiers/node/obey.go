@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/tiers/node/child"
 )
 
-// obey does one command. Those that change what the node is are done when it returns, so that they happen in the
-// order in which they were sent. Slow ones run concurrently with the next ones and answer later.
+// obey executes one command. Commands that change the node's state are complete when it returns, so that they happen in the order in which
+// they were sent. Slow ones run concurrently with the next ones and answer later.
 func (n *node) obey(ctx context.Context, c tiers.Command) {
 	n.log.Debug("command", "id", c.ID, "kind", fmt.Sprintf("%T", c.Do))
 	if n.obeyProgram(ctx, c) {
@@ -41,7 +41,7 @@ func (n *node) obey(ctx context.Context, c tiers.Command) {
 	}
 }
 
-// run does what the agent leaves to be done.
+// run executes what the agent leaves to it.
 func (n *node) run(ctx context.Context, errand tiers.Do, answer func(tiers.Result, error)) {
 	j := n.job
 	switch do := errand.(type) {
@@ -88,7 +88,7 @@ func (r routed) Recover(do tiers.Recover) error {
 	return err
 }
 
-// inBackground does slow work without holding up the next command.
+// inBackground does slow work without delaying the next command.
 func (n *node) inBackground(ctx context.Context, f func()) {
 	n.task(ctx, func() error {
 		f()
@@ -119,7 +119,7 @@ func over(done <-chan struct{}) bool {
 	}
 }
 
-// save writes the cut as it is now, while the next ones come. One that is still being written has taken too long.
+// save writes the present cut, while the next ones arrive. A cut that is still being written has taken too long.
 func (j *job) save(ctx context.Context, n *node, do tiers.SaveCut, answer func(tiers.Result, error)) {
 	if j.endSave != nil {
 		j.endSave()
@@ -135,7 +135,7 @@ func (j *job) save(ctx context.Context, n *node, do tiers.SaveCut, answer func(t
 	<-held // before the next command, which may be the commit of another cut
 }
 
-// takeStock answers when the moves that were begun have ended: until then ownership is unknown.
+// takeStock answers when all moves begun have ended: until then ownership is unknown.
 func (j *job) takeStock(ctx context.Context, n *node, answer func(tiers.Result, error)) {
 	moves := slices.Clone(j.moves)
 	n.inBackground(ctx, func() {
@@ -148,8 +148,7 @@ func (j *job) takeStock(ctx context.Context, n *node, answer func(tiers.Result, 
 	})
 }
 
-// load brings splits into memory. The worker gets its own splits as soon as they are there: those whose turn comes first are
-// worked on meanwhile.
+// load reads splits into memory. The worker gets its own splits as soon as they are loaded: it works on the first ones meanwhile.
 func (j *job) load(ctx context.Context, ids []ps.Split) error {
 	var failures []error
 	for _, id := range ids {
@@ -173,7 +172,7 @@ func openIn(cfg Config, url string) func(ps.Split) (io.ReadCloser, error) {
 	return func(id ps.Split) (io.ReadCloser, error) { return cfg.OpenSplit(url, id) }
 }
 
-// stop ends the node in order: what has begun is committed, the answer is said, and only then everything ends.
+// stop ends the node gracefully: what has begun is committed, the answer is sent, and only then everything ends.
 func (n *node) stop(ctx context.Context, do tiers.Stop, answer func(tiers.Result, error)) {
 	n.log.Info("asked to stop", "why", do.Why, "again", do.Again)
 	j := n.job

@@ -13,16 +13,16 @@ import (
 	"github.com/tierml/tierml/tiers/node/child"
 )
 
-// Outside is what a job's machines know of the program that computes.
+// Outside is what a job's machines know about the program that computes.
 type Outside struct {
 	Spec    program.Spec `json:"spec"`
 	Retries int          `json:"retries,omitempty"`
 }
 
-// ModelFolder is where a store keeps the model as it began.
+// ModelFolder is where a store keeps the initial model.
 func ModelFolder(store string) string { return location.Join(store, "model") }
 
-// beginChild starts the program that computes for an application, unless this machine only holds splits.
+// beginChild starts an application's program, unless this machine only holds splits.
 func (n *node) beginChild(ctx context.Context, app apps.Outside, secrets map[string]string) error {
 	text := app.Program()
 	if text == nil {
@@ -71,7 +71,7 @@ func (n *node) beginChild(ctx context.Context, app apps.Outside, secrets map[str
 	return nil
 }
 
-// hurry has the program end the round under way early and deliver what it has; for good, when this machine is about to go.
+// hurry makes the program end the current round early and deliver what it has; and later ones too, if this machine is about to go.
 func (n *node) hurry(forGood bool) {
 	if c := n.child.Load(); c != nil {
 		c.Hurry(forGood)

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// mostCredit bounds what a late timer or a slow computation may be made up for afterwards.
+// mostCredit bounds how much lateness of timers or computations can be made up for.
 const mostCredit = 50 * time.Millisecond
 
-// pacer slows work down to a declared rate, so that a process on a shared host takes as long as the machine that it plays.
-// Applications know nothing of it.
+// pacer slows work down to a declared rate, so that a process on a shared host takes as long as the machine that it simulates. Applications
+// know nothing of it.
 type pacer struct {
-	rate float64 // floating-point operations per second; 0 = as fast as it goes
-	// credit is time already spent beyond what earlier work was worth. Timers always ring late: without it their
-	// lateness would add up over the clocks.
+	rate float64 // floating-point operations per second; 0 = unlimited
+	// credit is time already spent beyond what earlier work was worth. Timers always ring late: without credit, their delays would
+	// accumulate over the clocks.
 	credit time.Duration
 }
 

@@ -15,40 +15,41 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// shutdown is how long a program has to end and to be saved when its machine shuts down. Shared hosts kill what is left after 9 s, and last words take 2 s of that.
+// shutdown is how long a program has to end and to be saved when its machine shuts down. Shared hosts kill remaining processes after 9 s,
+// and lastWords takes 2 s of that.
 const shutdown = 6 * time.Second
 
-// orphanSpare is kept of tiers.OrphanEnds: a busy machine wakes up late.
+// orphanSpare is reserved from tiers.OrphanEnds: a busy machine wakes up late.
 const orphanSpare = time.Second
 
-// Programs runs programs of the user's own on this machine, one at a time (package program).
+// Programs runs users' programs on this machine, one at a time (package program).
 type Programs interface {
 	// Start starts an attempt, which replaces any earlier one.
 	Start(program.Start) error
-	// Notice announces that the machine will be reclaimed at a time of the wall clock, or (rebalance) that the risk has grown.
+	// Notice announces that the machine will be reclaimed at a wall-clock time, or (rebalance) that the risk has grown.
 	Notice(deadline time.Time, rebalance bool)
-	// SetPeers names the other ranks of an elastic gang that run.
+	// SetPeers names the other running ranks of an elastic gang.
 	SetPeers(peers []string)
 	Save(round uint64)
 	Stop(grace time.Duration, save bool)
-	// Finish ends what runs with its state saved, within a time, and closes.
+	// Finish ends the running program with its state saved, within a time, and closes.
 	Finish(within time.Duration)
-	// Close ends what runs, and waits for it.
+	// Close ends the running program, and waits for it.
 	Close()
 }
 
-// programs is what a node has once it was given a program.
+// programs is a node's state once it was given a program.
 type programs struct {
 	machine Programs
 	first   tiers.RunProgram
 	attempt uint64 // the newest; owned by converse
 
-	// The newest attempt's result, for a controller that takes over: the one before may not have journaled it.
+	// The newest attempt's result, for a controller that takes over: its predecessor may not have journaled it.
 	mu                               sync.Mutex
 	started, advanced, saved, exited tiers.Report // nil = not yet
 }
 
-// note remembers a report.
+// note stores a report.
 func (p *programs) note(r tiers.Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +85,7 @@ func (n *node) againPrograms() {
 	}
 }
 
-// obeyProgram does a command that is about programs. It reports whether it was one.
+// obeyProgram executes a command that is about programs. It reports whether it was one.
 func (n *node) obeyProgram(ctx context.Context, c tiers.Command) bool {
 	switch do := c.Do.(type) {
 	case tiers.RunProgram:
@@ -138,7 +139,7 @@ func (n *node) takeUpPrograms(ctx context.Context, do tiers.RunProgram) (*progra
 	if err != nil {
 		home = os.TempDir()
 	}
-	// Its port is a gang's to meet at: nothing of a data plane is served here.
+	// Its port is a gang's meeting point: no data plane is served here.
 	if err := n.listener.Close(); err != nil {
 		return nil, fmt.Errorf("giving up the data plane: %w", err)
 	}
@@ -183,7 +184,7 @@ func (n *node) beatProgram(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// reportProgram passes on what happens to a program.
+// reportProgram reports a program's events.
 func (n *node) reportProgram(e program.Event) {
 	r := reportOf(e)
 	if p := n.programs.Load(); p != nil {
@@ -211,8 +212,7 @@ func reportOf(e program.Event) tiers.Report {
 	panic(fmt.Sprintf("a program's event %T has no report", e))
 }
 
-// noticeProgram has the program on this machine learn of the provider's warning at once; the controller knows what
-// follows.
+// noticeProgram passes the provider's warning to the program on this machine at once; the controller knows what follows.
 func (n *node) noticeProgram(w tiers.Warned) {
 	if p := n.programs.Load(); p != nil {
 		deadline := w.Deadline
@@ -223,5 +223,5 @@ func (n *node) noticeProgram(w tiers.Warned) {
 	}
 }
 
-// attemptNow returns the program's attempt, which a Hello names where others name an incarnation.
+// attemptNow returns the program's attempt, sent in a Hello where others send an incarnation.
 func (p *programs) attemptNow() ps.Incarnation { return ps.Incarnation(p.attempt) }

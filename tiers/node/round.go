@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/tiers/agent"
 )
 
-// compute does a round: read, compute, wait for the declared rate, and begin to contribute. What it reports is how long
-// that took from when the rows were there, in wall-clock seconds: before, it may have waited for others.
+// compute does a round: read, compute, wait for the declared rate, and begin to contribute. It reports how long that took after the rows
+// had arrived, in wall-clock seconds: before, it may have waited for others.
 func (w *worker) compute(life, ctx context.Context, r *round) error {
 	if w.outside != nil {
 		w.outside.Begin(ctx, r.Clock, r.Splits)
@@ -37,7 +37,7 @@ func (w *worker) compute(life, ctx context.Context, r *round) error {
 	return w.send(life, ctx, r, w.space.updates(team, w.rows.cache != nil), stats, began)
 }
 
-// readAhead begins to read what the round after this one will need, if there is time for it.
+// readAhead begins to read what the next round will need, if there is time for it.
 func (w *worker) readAhead(life context.Context, r *round) {
 	if w.rows.cache == nil || w.rows.late {
 		return
@@ -48,7 +48,7 @@ func (w *worker) readAhead(life context.Context, r *round) {
 	}
 }
 
-// runSplits computes the round's splits and holds them to the declared rate.
+// runSplits computes the round's splits and limits them to the declared rate.
 func (w *worker) runSplits(ctx context.Context, r *round, t roundSplits) ([]tiers.SplitStats, error) {
 	started := time.Now()
 	measured, at, err := w.space.compute(ctx, t, r.Clock, r.evaluate)
@@ -66,14 +66,14 @@ func (w *worker) runSplits(ctx context.Context, r *round, t roundSplits) ([]tier
 		stats[i] = splitStats(id, measured[i])
 		work += measured[i].Work
 	}
-	if w.outside != nil { // it does what it can: its work is known by how long it took, and it is not held to a rate
+	if w.outside != nil { // its work is derived from its duration, and its rate is not limited
 		w.weigh(stats, time.Since(started))
 		return stats, nil
 	}
 	return stats, w.pacer.wait(ctx, started, work)
 }
 
-// weigh gives a round that another process has computed its work, where the machine's rate is declared.
+// weigh assigns work to a round that another process has computed, if the machine's rate is declared.
 func (w *worker) weigh(stats []tiers.SplitStats, took time.Duration) {
 	computed := 0
 	for i := range stats {
@@ -88,7 +88,7 @@ func (w *worker) weigh(stats []tiers.SplitStats, took time.Duration) {
 	}
 }
 
-// send begins to contribute a round, once the one before it has been contributed.
+// send begins to contribute a round, once the previous one has been contributed.
 func (w *worker) send(life, ctx context.Context, r *round, updates []ps.Sums, stats []tiers.SplitStats, began time.Time) error {
 	w.awaitSent()
 	if !locked(w, func(a *agent.Worker) bool { return a.Computed(r.Round) }) {
@@ -117,7 +117,7 @@ func (w *worker) send(life, ctx context.Context, r *round, updates []ps.Sums, st
 	return nil
 }
 
-// awaitSent waits until the last contribution has ended, well or not.
+// awaitSent waits until the last contribution has ended, successfully or not.
 func (w *worker) awaitSent() {
 	if w.sent != nil {
 		<-w.sent

@@ -11,23 +11,22 @@ import (
 // mostDense bounds the rows of a table that get an array element each, 4 bytes; larger tables use a map.
 const mostDense = 1 << 22
 
-// rowIndex collects rows, each once, and numbers them: a row's number is its slot. Slots are in the order of partitions,
-// then of tables and rows, whichever split asked first, so that what belongs to one server lies together here and in the same
-// order there.
+// rowIndex collects rows, each once, and numbers them: a row's number is its slot. Slots are in the order of partitions, then of tables and
+// rows, regardless of the splits' requests, so that the rows of one server are contiguous here and in the same order there.
 type rowIndex struct {
 	schema *ps.Schema
 	tables []tableIndex
 	keys   []ps.Key // by slot, once they are numbered
-	begins []int    // by partition, and one more: its first slot
+	begins []int    // by partition, plus one: its first slot
 	found  []ps.Key // scratch: in the order of tables and rows
 	places []int    // scratch, by partition
 }
 
-// tableIndex finds the slot of a table's row. Applications look rows up once per example and more: an array is several
-// times faster than a map.
+// tableIndex finds the slot of a table's row. Applications look up rows at least once per example: an array is several times faster than a
+// map.
 type tableIndex struct {
 	asked  []uint64         // a bit for each row; nil = the table is too large
-	slots  []int32          // by row, of the requested ones
+	slots  []int32          // by row, if requested
 	sparse map[ps.RowID]int // replaces both
 }
 
@@ -56,7 +55,7 @@ func (x *rowIndex) clear() {
 	}
 }
 
-// ask takes rows up. They have no slots before number.
+// ask adds rows. They have no slots before number.
 func (x *rowIndex) ask(keys []ps.Key) {
 	for _, k := range keys {
 		t := &x.tables[k.Table]
@@ -68,7 +67,7 @@ func (x *rowIndex) ask(keys []ps.Key) {
 	}
 }
 
-// number gives the rows their slots, and returns the keys in that order, valid until the next call.
+// number assigns slots to the rows, and returns the keys in that order, valid until the next call.
 func (x *rowIndex) number() []ps.Key {
 	x.find()
 	clear(x.begins)

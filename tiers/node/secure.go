@@ -16,8 +16,8 @@ import (
 	"github.com/tierml/tierml/internal/trust"
 )
 
-// secure gets this machine a certificate of the run and has it renewed, when the user data names an authority. Without one,
-// other hosts must not reach the data plane.
+// secure gets this machine a certificate of the run and renews it, if the user data names an authority. Without one, other hosts must not
+// reach the data plane.
 func (n *node) secure(ctx context.Context) error {
 	if n.user.Authority == "" {
 		if n.cfg.Plaintext {
@@ -37,7 +37,7 @@ func (n *node) secure(ctx context.Context) error {
 	if j.Dial == nil {
 		j.Dial = trust.Dial
 	}
-	if n.own == nil { // else it is of a life before
+	if n.own == nil { // otherwise it is from an earlier life
 		patience, cancel := clock.WithPatience(ctx, n.orphanAfter(), errOrphan) // as an orphan waits for its controller
 		defer cancel()
 		var err error
@@ -71,8 +71,8 @@ func (n *node) controlCredentials() credentials.TransportCredentials {
 	return credentials.NewTLS(n.own.Config(trust.Controller))
 }
 
-// token returns what proves to a controller without TLS that this machine was launched for it. With TLS the certificate does,
-// and the token is not shown again.
+// token returns the proof, for a controller without TLS, that this machine was launched for it. With TLS the certificate is the proof, and
+// the token is not sent again.
 func (n *node) token() string {
 	if n.own != nil {
 		return ""
@@ -80,8 +80,8 @@ func (n *node) token() string {
 	return n.user.Token
 }
 
-// address returns where other machines reach the data plane. A machine that listens everywhere is reached where its way to the
-// controller begins; nothing is sent to find that out. It is found once: the controller's name may have no address later.
+// address returns where other machines reach the data plane. A machine that listens on all addresses is reached at the source address of
+// its route to the controller; finding it sends nothing. It is determined once: the controller's name may have no address later.
 func (n *node) address() string {
 	if n.reached != "" {
 		return n.reached

@@ -11,22 +11,22 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// store holds the splits that this machine has read. They stay after the worker has given them up (inactive splits,
-// docs/training.md, Data and memory), so that taking one back moves no bytes: in memory as far as they fit, the most recently
-// used first, and the rest where they were read from, on the machine's disk.
+// store holds the splits that this machine has read. They stay after the worker has given them up (inactive splits, docs/training.md, Data
+// and memory), so that taking one back moves no bytes. The most recently used are in memory, as far as they fit; the rest is in the files
+// they were read from.
 type store struct {
 	app  apps.App
 	seed uint64
 	open func(ps.Split) (io.ReadCloser, error)
-	// limit is how many bytes may be in memory, as they are on disk; 0 = all. Active splits are, whatever it says.
+	// limit bounds the bytes in memory, counted as on disk; 0 = unlimited. Active splits are always in memory.
 	limit  int64
-	active func() []ps.Split // those that the worker has; nil = none
+	active func() []ps.Split // the worker's splits; nil = none
 
 	mu     sync.Mutex
 	splits map[ps.Split]*entry
-	onDisk map[ps.Split]bool // that have been in memory and had to make room
-	bytes  int64             // of all that are in memory
-	uses   uint64            // counts
+	onDisk map[ps.Split]bool // evicted from memory
+	bytes  int64             // of all splits in memory
+	uses   uint64            // a counter, for recency
 }
 
 type entry struct {
@@ -54,7 +54,7 @@ func (s *store) get(id ps.Split) apps.Split {
 	}
 }
 
-// loaded returns the splits that are here, in memory or on disk, in order.
+// loaded returns the splits in memory or on disk, in order.
 func (s *store) loaded() []ps.Split {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *store) loaded() []ps.Split {
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out) // one may be coming back from disk
+	return slices.Compact(out) // one may be both on disk and loading
 }
 
 func (s *store) touch(e *entry) {
@@ -80,14 +80,14 @@ func (s *store) touch(e *entry) {
 	e.used = s.uses
 }
 
-// trim lets go of inactive splits, the least recently used first, until the rest fits.
+// trim drops inactive splits from memory, the least recently used first, until the rest fits.
 func (s *store) trim() {
 	if s.limit == 0 {
 		return
 	}
 	var active []ps.Split
 	if s.active != nil {
-		active = s.active() // before our lock: the worker asks for splits while it holds its own
+		active = s.active() // before locking: the worker requests splits while it holds its own lock
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,7 @@ func (s *store) trim() {
 	}
 }
 
-// load returns a split, reading it if need be. Several callers share one reading; one that failed is tried again by the
-// next caller.
+// load returns a split, reading it if necessary. Concurrent callers share one read; after a failure the next caller retries.
 func (s *store) load(ctx context.Context, id ps.Split) (apps.Split, error) {
 	s.mu.Lock()
 	e := s.splits[id]

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// UserData is what the controller passes to a machine at its launch: all that the node knows before it reaches the controller.
+// UserData is what the controller passes to a machine at its launch: everything the node knows before it reaches the controller.
 type UserData struct {
 	Controller string `json:"controller"` // host:port of the control plane
-	Token      string `json:"token"`      // shown in the Hello
+	Token      string `json:"token"`      // sent in the Hello
 	Job        string `json:"job"`        // servers and clients of other jobs are refused
-	Listen     string `json:"listen"`     // host:port of the data plane; port 0 = any that is free
-	// VCPU is the machine type's number, by the controller; 0 = count the processors here. Machines that are local
-	// processes cannot count: each sees the whole host.
+	Listen     string `json:"listen"`     // host:port of the data plane; port 0 = any free port
+	// VCPU is the machine type's number, from the controller; 0 = count the processors here. Machines that are local processes cannot
+	// count: each sees the whole host.
 	VCPU int `json:"vcpu,omitempty"`
-	// Authority is the hash of the run's certificate authority: everything is in TLS then, and Token is shown once, to get a
-	// certificate. Empty = plaintext, which only works on one host.
+	// Authority is the hash of the run's certificate authority: all connections use TLS then, and Token is sent once, to get a certificate.
+	// Empty = plaintext, which only works on one host.
 	Authority string `json:"authority,omitempty"`
-	// SplitBytes is how much memory the data of splits may take; 0 = no limit.
+	// SplitBytes bounds the memory for the data of splits; 0 = no limit.
 	SplitBytes int64 `json:"split_bytes,omitempty"`
 }
 
@@ -38,7 +38,7 @@ func (u UserData) Encode() string {
 // ScriptMark begins the line of a machine's first script that holds its user data, as a comment.
 const ScriptMark = "# tierml: "
 
-// InScript finds the user data in a script that starts the agent; other user data are what they are.
+// InScript finds the user data in a script that starts the agent; other user data is returned unchanged.
 func InScript(data string) string {
 	if !strings.HasPrefix(data, "#!") {
 		return data
@@ -51,7 +51,7 @@ func InScript(data string) string {
 	return data
 }
 
-// DecodeUserData reads a machine's user data. Fields that it does not know are an error: the controller is newer then.
+// DecodeUserData reads a machine's user data. Unknown fields are an error: the controller is newer then.
 func DecodeUserData(data string) (UserData, error) {
 	var u UserData
 	decoder := json.NewDecoder(strings.NewReader(InScript(data)))

@@ -16,7 +16,7 @@ import (
 
 // worker computes on this machine's splits: one loop (run), whose rounds the agent chooses, drops and counts.
 //
-// Invariant: contributions leave in order, one at a time. agent.Worker has those about rounds.
+// Invariant: contributions leave in order, one at a time. agent.Worker has the invariants about rounds.
 //
 // One turn of the loop:
 //  1. next waits for something to do and takes the splits at the lowest clock.
@@ -24,8 +24,8 @@ import (
 //  3. It runs the splits, and waits until the declared rate allows the work (pacer).
 //  4. send waits for the contribution before this one, then contributes during the next turn; finish reports.
 //
-// With staleness three rounds overlap so: sent, computed, read. Under BSP, and for applications that read late, the loop waits
-// for the contribution first: the rows of the next clock need it.
+// With staleness three rounds overlap: sent, computed, read. Under BSP, and for applications that read late, the loop waits for the
+// contribution first: the rows of the next clock need it.
 type worker struct {
 	client    Client
 	evalEvery ps.Clock
@@ -41,7 +41,7 @@ type worker struct {
 
 	mu      sync.Mutex
 	agent   *agent.Worker
-	failure error // why a round could not be sent, for good
+	failure error // why a round failed permanently to be sent
 }
 
 // round is one clock of a group of splits.
@@ -57,7 +57,7 @@ var (
 	errBrokenOff    = errors.New("round broken off")
 )
 
-// run computes until ctx is done, stop is called or something fails for good.
+// run computes until ctx is done, stop is called or a permanent failure occurs.
 func (w *worker) run(ctx context.Context) error {
 	defer w.rows.leave()
 	defer w.awaitSent()
@@ -87,7 +87,7 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
-// next waits for a round to do. nil: there will be none.
+// next waits for a round to do; nil: there will be none.
 func (w *worker) next(ctx context.Context) (*round, context.Context, error) {
 	for ctx.Err() == nil {
 		r, roundCtx, over, err := w.choose(ctx)
@@ -102,7 +102,7 @@ func (w *worker) next(ctx context.Context) (*round, context.Context, error) {
 	return nil, nil, nil
 }
 
-// choose takes a round to do, if any.
+// choose returns a round to do, if any.
 func (w *worker) choose(ctx context.Context) (r *round, roundCtx context.Context, over bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +117,7 @@ func (w *worker) choose(ctx context.Context) (r *round, roundCtx context.Context
 	return r, roundCtx, false, nil
 }
 
-// round gives a round its data. The caller holds mu.
+// round assigns a round its data. mu must be held.
 func (w *worker) round(chosen *agent.Round) *round {
 	if chosen == nil {
 		return nil
@@ -129,21 +129,21 @@ func (w *worker) round(chosen *agent.Round) *round {
 	return r
 }
 
-// locked lets f work on the agent's state.
+// locked runs f on the agent's state.
 func locked[T any](w *worker, f func(*agent.Worker) T) T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return f(w.agent)
 }
 
-// end records that a round was not computed, or was stopped. The error is one that ends the worker.
+// end records that a round was not computed, or was stopped. Its error ends the worker.
 func (w *worker) end(r *round, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.judge(r, err)
 }
 
-// judge returns what a round's error means to the worker. The caller holds mu.
+// judge returns what a round's error means for the worker. mu must be held.
 func (w *worker) judge(r *round, err error) error {
 	switch {
 	case errors.Is(err, ErrFenced):
@@ -175,7 +175,7 @@ func (w *worker) finish(ctx context.Context, r *round, stats []tiers.SplitStats,
 	w.agent.Counted(r.Round, tiers.Progress{Generation: r.Generation, Clock: r.Clock, Splits: stats, Seconds: seconds})
 }
 
-// generation returns the one that the worker is in.
+// generation returns the worker's generation.
 func (w *worker) generation() ps.Generation {
 	return locked(w, func(a *agent.Worker) ps.Generation { return a.Generation })
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// workspace is the memory in which a worker computes one clock of a team of splits. It is used again for every clock: it
-// holds nothing of the round before, which may be on its way to the servers, or of the next one, which is read ahead.
+// workspace is the memory in which a worker computes one clock of a team of splits. It is reused for every clock: it holds nothing of the
+// previous round, which may be on its way to the servers, or of the next one, which is read ahead.
 //
-// The team's rows are read once into given. Every split then works on its own copy: it sees its own
-// updates of the clock and no other's, so that the result does not depend on which splits share a worker. Its
-// differences are summed up by row. Rows of tables with a rule are not changed, so they need no copy, and the gradients of a
-// split that is alone are the sums. Outside of deterministic mode applications may allow one copy for all (joint.go).
+// The team's rows are read once into given. Every split then works on its own copy: it sees only its own updates of the clock, so that the
+// result does not depend on which splits share a worker. Its differences are summed up by row. Rows of tables with a rule do not change, so
+// they need no copy, and if a split is alone its gradients are the sums. Outside of deterministic mode applications may allow one copy for
+// all (joint.go).
 type workspace struct {
 	schema *ps.Schema
 
 	rows    rowIndex
-	keys    []ps.Key // by slot: those of rows
+	keys    []ps.Key // by slot: the rows' keys
 	offsets []int    // by slot: where the row begins in the slices below; one more at the end
 	given   []float32
 	asked   [][]ps.Key // by member of the team
 
-	joining apps.Joining // nil: the application is not for sharing
-	shares  *shared      // nil: the schema is not
-	last    roundSplits  // joined last; only team looks at it
+	joining apps.Joining // nil: the application does not support sharing
+	shares  *shared      // nil: the schema does not
+	last    roundSplits  // joined last; only used by team
 
 	ruled   bool // some table has a rule
 	plain   bool // some table has none
@@ -45,17 +45,17 @@ type workspace struct {
 	sent    []ps.Key // scratch: of rows that changed
 }
 
-// mostCopies bounds the cells of all threads' copies: 1 GB. Where rows are more, fewer threads compute.
+// mostCopies bounds the cells of all threads' copies: 1 GB. With more rows, fewer threads compute.
 const mostCopies = 256 << 20
 
-// copies are one split's rows, as one of the threads works on them.
+// copies holds one split's rows while a thread works on them.
 type copies struct {
 	space      *workspace
 	slots      []int     // that the split reads, each once
 	values     []float32 // of tables without a rule
 	mine       []bool    // by slot: the split reads it
 	difference []float32
-	gradients  []float32 // as values, of tables with a rule
+	gradients  []float32 // like values, for tables with a rule
 	own        []float32 // gradients, unless they are the sums
 	stepped    []bool    // by slot: the gradient was requested, and is set
 }
@@ -76,15 +76,15 @@ func newWorkspace(schema *ps.Schema, app apps.App, threads int) *workspace {
 	return w
 }
 
-// begin collects the rows that a clock of the team needs: keys, to be read into given. What follows until the next begin
-// is for the same team and clock.
+// begin collects the rows that a clock of the team needs: keys, to be read into given. Calls until the next begin are for the same team and
+// clock.
 func (w *workspace) begin(t roundSplits, c ps.Clock, evaluate bool) {
 	w.rows.clear()
 	members := t.members()
 	w.asked = resized(w.asked, len(members))
 	reading := 0
 	for i, member := range members {
-		w.asked[i] = needs(member, c, evaluate, w.asked[i][:0]) // may name rows twice
+		w.asked[i] = needs(member, c, evaluate, w.asked[i][:0]) // may list rows twice
 		w.rows.ask(w.asked[i])
 		reading += min(len(w.asked[i]), 1)
 	}
@@ -110,8 +110,8 @@ func (w *workspace) begin(t roundSplits, c ps.Clock, evaluate bool) {
 	}
 }
 
-// compute runs one clock of all splits of the team, some at the same time, and adds up what they changed. It returns what
-// each measured; of an error, which split's it is, if it is that of one.
+// compute runs one clock of all splits of the team, some in parallel, and adds up their changes. It returns each split's measurements; for
+// an error, also the split that caused it, if it was one.
 func (w *workspace) compute(ctx context.Context, t roundSplits, c ps.Clock, evaluate bool) (stats []apps.Stats, at int, err error) {
 	if t.joint != nil {
 		w.shares.spread(w.given)
@@ -148,8 +148,8 @@ func (c *copies) compute(asked []ps.Key, split apps.Split, clock ps.Clock, evalu
 	return stats, c.space.sum(c)
 }
 
-// sum adds a split's differences to the team's. A row counts as changed if any split changed it, even if the sum
-// is zero: whether a row is touched must not depend on how splits are grouped.
+// sum adds a split's differences to the team's. A row counts as changed if any split changed it, even if the sum is zero: whether a row is
+// touched must not depend on how splits are grouped.
 func (w *workspace) sum(c *copies) error {
 	for _, slot := range c.slots {
 		if k := w.keys[slot]; w.schema.Kind(k) == ps.Int32 {
@@ -179,13 +179,13 @@ func (w *workspace) add(slot int, update []float32) error {
 		return ps.AddDifference(w.fixed[from:to], update)
 	case !first:
 		vector.Axpy(1, update, w.float[from:to])
-	case &update[0] != &w.float[from]: // else it is the sum: see alone
+	case &update[0] != &w.float[from]: // otherwise it is the sum: see alone
 		copy(w.float[from:to], update)
 	}
 	return nil
 }
 
-// update returns what a split sends of a row: its gradient where the table has a rule, or else what it changed. Nil: nothing.
+// update returns what a split sends for a row: its gradient if the table has a rule, otherwise the change. Nil: nothing.
 func (c *copies) update(slot int) []float32 {
 	w := c.space
 	from, to := w.offsets[slot], w.offsets[slot+1]
@@ -204,7 +204,7 @@ func (w *workspace) hasRule(slot int) bool {
 	return w.ruled && w.schema.Tables[w.keys[slot].Table].Rule.Name != ps.Add
 }
 
-// touch notes that a row has changed, and reports whether it is for the first time: then the sum of floats is not set yet.
+// touch marks a row as changed, and reports whether this is the first time: then the sum of floats is not set yet.
 func (w *workspace) touch(slot int) (first bool) {
 	if first = !w.changed[slot]; first && w.schema.Deterministic {
 		clear(w.fixed[w.offsets[slot]:w.offsets[slot+1]])
@@ -235,8 +235,8 @@ func (w *workspace) sumCounts(c *copies, slot int) error {
 	return ps.AddInts(ps.Ints(w.float[from:to]), difference)
 }
 
-// updates returns the team's sums, one entry per partition. If keep is set they share no memory with the workspace, or
-// else they are good until the next begin.
+// updates returns the team's sums, one entry per partition. If keep is set they share no memory with the workspace, otherwise they are
+// valid until the next begin.
 func (w *workspace) updates(t roundSplits, keep bool) []ps.Sums {
 	if t.joint != nil {
 		return w.shares.updates(w, t.joint, keep)
@@ -264,7 +264,7 @@ func (w *workspace) updates(t roundSplits, keep bool) []ps.Sums {
 	return sums
 }
 
-// inPlace returns a partition's sums where they were added up: its rows lie together, and those that changed move up.
+// inPlace returns a partition's sums where they were added up: its rows are contiguous, and changed ones move up.
 func (w *workspace) inPlace(p ps.Partition) ps.Sums {
 	first, end := w.rows.begins[p], w.rows.begins[p+1]
 	keys, at := w.sent[first:first:end], w.offsets[first]
@@ -336,7 +336,7 @@ func (c *copies) Row(k ps.Key) []float32 {
 	return c.values[from:to:to]
 }
 
-// Gradient returns what apps.Gradient asks for.
+// Gradient implements apps.Gradient.
 func (c *copies) Gradient(k ps.Key) []float32 {
 	if c.space.schema.Tables[k.Table].Rule.Name == ps.Add {
 		panic(fmt.Sprintf("node: a gradient for table %d, which has no rule", k.Table))
@@ -358,14 +358,13 @@ func (c *copies) find(k ps.Key) (slot int) {
 	return slot
 }
 
-// splitStats names the split that a measurement belongs to.
+// splitStats adds the split to a measurement.
 func splitStats(id ps.Split, s apps.Stats) tiers.SplitStats {
 	return tiers.SplitStats{Split: id, Examples: s.Examples, Loss: s.Loss,
 		TestCount: s.TestCount, TestLoss: s.TestLoss, Work: s.Work}
 }
 
-// resized returns a slice of n elements, the same memory if it is large enough. Elements that were there before keep
-// their values.
+// resized returns a slice of n elements, reusing the memory if it is large enough. Existing elements keep their values.
 func resized[T any](s []T, n int) []T {
 	return slices.Grow(s[:0], n)[:n]
 }

@@ -11,25 +11,25 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Outlook is the forecast for a running run, at the pace of the later half of its clocks and at the present price of its
-// machines. What interrupted that half counts; what may come does not.
+// Outlook is the forecast for a running run, at the pace of the later half of its clocks and the present price of its machines. It includes
+// past interruptions in that half, but none that may come.
 type Outlook struct {
 	Left  time.Duration // market time until all clocks, steps or tasks are done
-	Speed float64       // of the market: market time per wall-clock time
+	Speed float64       // market time per wall-clock time
 	Total market.USD    // what the whole run will have cost
-	// The range holds nine of ten results if clocks vary as they did so far; zero while they are too few.
+	// The range holds nine of ten results if clocks keep their variance; zero while there are too few clocks.
 	LeftLow, LeftHigh   time.Duration
 	TotalLow, TotalHigh market.USD
-	ByPlan              bool // there is no pace yet: what its plan had for it, without the time that has passed
+	ByPlan              bool // no pace yet: the plan's estimate, less the time that has passed
 	Steps               bool // it reports steps, or counts tasks
-	// Planned are the plan's ranges: US dollars, and seconds of market time; zero where the plan had none.
+	// Planned are the plan's ranges, in US dollars and seconds of market time; zero if the plan had none.
 	PlannedUSD, PlannedSeconds journal.Estimate
 }
 
-// marks are when clocks were done for the first time: at most keepMarks, evenly spread.
+// marks are when clocks were first completed: at most keepMarks, evenly spread.
 type marks struct {
 	at    []mark
-	every int64 // clocks from one to the next
+	every int64 // clocks between two marks
 }
 
 type mark struct {
@@ -52,7 +52,7 @@ func (m *marks) add(clock int64, t time.Time) {
 	}
 }
 
-// perClock returns the market time that a clock took since the middle of those that are done.
+// perClock returns the market time per clock since the middle of the completed clocks.
 func (m *marks) perClock(now time.Time) time.Duration {
 	n := len(m.at)
 	if n < 2 {
@@ -62,11 +62,11 @@ func (m *marks) perClock(now time.Time) time.Duration {
 	return now.Sub(from.t) / time.Duration(max(last.clock-from.clock, 1))
 }
 
-// fewest is how many marks it takes until the spread of their distances means anything.
+// fewest is the number of marks needed for a meaningful variance.
 const fewest = 7
 
-// spread returns by how much the time of the next clocks may differ from their mean, either way, in nine of ten cases: as the clocks so far
-// differed from each other. False while they are too few.
+// spread returns the nine-in-ten deviation of the remaining clocks' time from their mean, from the variance of past clocks. It returns
+// false if there are too few.
 func (m *marks) spread(clocks float64) (time.Duration, bool) {
 	n := len(m.at)
 	if n < fewest {
@@ -84,8 +84,8 @@ func (m *marks) spread(clocks float64) (time.Duration, bool) {
 	return time.Duration(ninety * math.Sqrt(variance*clocks*(1+clocks/done)) * float64(time.Second)), true
 }
 
-// Outlook is known once a few clocks are done of a run that says how many there will be, and of a program that reports none while the time
-// of its plan has not passed.
+// Outlook returns a forecast once a few clocks are done, if the run's total is known. For a program without progress reports it returns the
+// plan's, until the planned time has passed.
 func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
 	spent, known := s.Spent(now)
 	if s.Outcome != "" || !known {
@@ -104,13 +104,13 @@ func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
 		left := func(seconds float64) time.Duration { return time.Duration(seconds*float64(time.Second)) - passed }
 		o.Left, o.LeftLow, o.LeftHigh, o.ByPlan = left(of.Mid), max(left(of.Low), 0), left(of.High), true
 		if o.Left <= 0 {
-			return o, false // longer than planned, and nobody knows by how much
+			return o, false // longer than planned, by an unknown amount
 		}
 	default:
 		return o, false
 	}
 	total := func(left time.Duration, planned float64) market.USD {
-		if o.ByPlan && planned > 0 { // not all machines that it takes may be there
+		if o.ByPlan && planned > 0 { // some of its machines may be missing
 			return max(spent, market.USD(planned*float64(market.Dollar)))
 		}
 		return spent + market.USD(float64(s.Ledger.Rate(now))*left.Hours())
@@ -136,14 +136,14 @@ func (o Outlook) Cost() string {
 
 // Time is how long a run will take, in words.
 type Time struct {
-	Left    string // by the wall clock
-	Market  string // the same by the market's clock, where that runs faster
+	Left    string // in wall-clock time
+	Market  string // in market time, if that runs faster
 	Range   string // of Left
-	Basis   string // what it rests on
-	Planned string // of the whole run; empty where there was no plan
+	Basis   string // basis of the estimate
+	Planned string // of the whole run; empty without a plan
 }
 
-// String returns what has a place in a line.
+// String returns a one-line summary.
 func (t Time) String() string {
 	text := t.Left
 	if t.Market != "" {
@@ -152,7 +152,7 @@ func (t Time) String() string {
 	return text
 }
 
-// Notes returns the rest.
+// Notes returns the details.
 func (t Time) Notes() string {
 	text := t.Basis
 	if t.Market != "" {
@@ -169,7 +169,7 @@ func (t Time) Notes() string {
 
 // Time returns the time left in words.
 func (o Outlook) Time() Time {
-	t := Time{Left: "0 s", Basis: "at the pace so far"} // all is done, and machines are being released
+	t := Time{Left: "0 s", Basis: "at the pace so far"} // all work is done, and machines are being released
 	switch {
 	case o.ByPlan && o.Steps:
 		t.Basis = "by its plan: it has only begun"

@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Cloud is the shared hosts as one job sees them: slots are its machines.
+// Cloud is one job's view of the shared hosts: slots are its machines.
 type Cloud struct {
 	provisioner.Basic
 	client
@@ -30,17 +30,17 @@ type Cloud struct {
 	log            *slog.Logger
 }
 
-// Connect returns the slots of a job, whose name is unique among all that have slots, on the shared hosts of a run's directory. Pools
-// are those of a provider; poll is the time between two looks for notices. It does not call yet.
+// Connect returns the slots of a job on the shared hosts of a run's directory; the job's name is unique among jobs with slots. Pools belong
+// to a provider; poll is the time between two checks for notices. It makes no call yet.
 func Connect(directory, job, provider string, poll time.Duration, log *slog.Logger) *Cloud {
 	return &Cloud{client: newClient(), directory: directory, job: job, poll: poll, log: log,
 		traits: provisioner.Traits{Provider: provider, Bills: true}}
 }
 
-// Traits returns what slots can do: there are no bids, and each slot's cost is reported.
+// Traits returns the traits of slots: there are no bids, and each slot's cost is reported.
 func (c *Cloud) Traits() provisioner.Traits { return c.traits }
 
-// Launch asks for slots.
+// Launch requests slots.
 func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
 	if err := r.Validate(c.traits); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 	return c.call(ctx, "giving slots back", http.MethodPost, "/terminate", ids, &shown{})
 }
 
-// Profile reports what serving the job's model takes, and gives how the shared hosts would have it served.
+// Profile reports the load of serving the job's model, and returns how the shared hosts would have it served.
 func (c *Cloud) Profile(ctx context.Context, of tiers.Served) (preferred tiers.Preference, err error) {
 	err = c.call(ctx, "reporting what serving takes", http.MethodPost, "/profile", of, &preferred)
 	return preferred, err
@@ -73,7 +73,7 @@ func (c *Cloud) look(ctx context.Context) (got shown, err error) {
 	return got, c.call(ctx, "listing slots", http.MethodGet, "", nil, &got)
 }
 
-// Notify passes on notices of the hosts of the job's slots, and the slots' ends.
+// Notify forwards notices of the hosts of the job's slots, and the slots' ends.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	return adapter.Watch(ctx, c.log, c.poll, func(ctx context.Context) (all []adapter.Shown, err error) {
 		got, err := c.look(ctx)
@@ -97,7 +97,7 @@ func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, unti
 	return all, nil
 }
 
-// call calls the Desk, wherever it is now: one that was started again may be at another address.
+// call calls the Desk at its present address: after a restart it may have another one.
 func (c *Cloud) call(ctx context.Context, doing, method, path string, in, out any) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -120,10 +120,10 @@ func newClient() client {
 	return client{&http.Client{Transport: &http.Transport{DialContext: sameuser.Dial, IdleConnTimeout: time.Minute}}}
 }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (c client) Close() { c.http.CloseIdleConnections() }
 
-// send makes one call. An answer that does not come is temporary.
+// send makes one call. A missing answer is a temporary error.
 func (c client) send(ctx context.Context, method, url, key string, in, out any) (status int, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c client) send(ctx context.Context, method, url, key string, in, out any) 
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		var f failure
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, mostBody)) // what is there is shown
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, mostBody)) // show what was received
 		if json.Unmarshal(text, &f) != nil {
 			return answer.StatusCode, fmt.Errorf("%w: %s: %s", provisioner.ErrTemporary, answer.Status, text)
 		}
@@ -180,7 +180,7 @@ type Host struct {
 	id     string
 }
 
-// NewHost returns the side of a host's agent: with a certificate, or where there is no TLS with a key. Nothing is called yet.
+// NewHost returns the side of a host's agent: with a certificate, or without TLS with a key. It makes no call yet.
 func NewHost(address, key, launch, id string, own *trust.Credential) *Host {
 	if own == nil {
 		return &Host{newClient(), "http://" + address, key, launch, id}
@@ -189,16 +189,16 @@ func NewHost(address, key, launch, id string, own *trust.Credential) *Host {
 	return &Host{client{&http.Client{Transport: transport}}, "https://" + address, "", launch, id}
 }
 
-// Said is what a host's agent has to report: which slots' processes have ended, and why, and the provider's warning.
+// Said is the report of a host's agent: which slots' processes have ended, and why, and the provider's warning.
 type Said struct {
 	Gone   map[provisioner.InstanceID]string
 	Warned *tiers.Warned
 }
 
-// ErrGone: the host was given up, and its slots cost nothing any more.
+// ErrGone: the host was given up, and its slots no longer cost anything.
 var ErrGone = errGone
 
-// Call reports, and returns the host's slots when they are others than it has seen, or after a while.
+// Call reports, and returns the host's slots when they differ from those seen, or after a while.
 func (h *Host) Call(ctx context.Context, said Said, seen string) (out Orders, err error) {
 	status, err := h.send(ctx, http.MethodPost, h.base+"/hosts/"+url.PathEscape(h.id), h.key, report{h.launch, said.Gone, said.Warned, seen}, &out)
 	if status == http.StatusGone {

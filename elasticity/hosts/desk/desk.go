@@ -1,9 +1,8 @@
-// Package desk serves slots of shared hosts to jobs, and each host's slots to its agent, over HTTP. It keeps the book of slots
-// on disk: a line is written before anything follows from it. It decides nothing: package hosts does.
+// Package desk serves slots of shared hosts to jobs, and each host's slots to its agent, over HTTP. It keeps the book of slots on disk: a
+// line is written before anything follows from it. It decides nothing: package hosts does.
 //
-// Desk is the server, and the controller that the shared hosts' run drives. Cloud is a job's client, a provisioner.Cloud of
-// slots; Host is the client of a host's agent. A file in the run's directory, which only its owner can read, says where the
-// Desk is.
+// Desk is the server, and the controller that the shared hosts' run drives. Cloud is a job's client, a provisioner.Cloud of slots; Host is
+// the client of a host's agent. A file in the run's directory, readable only by its owner, says where the Desk is.
 package desk
 
 import (
@@ -29,11 +28,11 @@ import (
 
 // Files in the directory of the shared hosts' run.
 const (
-	BookFile = "slots.jsonl" // the book's lines, with what jobs give their machines to start with
-	DoorFile = "desk.json"   // where the Desk is, and the key to it
+	BookFile = "slots.jsonl" // the book's lines, including the user data that jobs give their machines
+	DoorFile = "desk.json"   // the Desk's address, and the key to it
 )
 
-// ReadBook reads what is on disk of a book. An incomplete last line was never acted upon, and is cut off.
+// ReadBook reads a stored book. An incomplete last line was never acted upon, and is removed.
 func ReadBook(directory string) ([]hosts.Line, error) {
 	path := filepath.Join(directory, BookFile)
 	text, err := os.ReadFile(path)
@@ -57,7 +56,7 @@ func ReadBook(directory string) ([]hosts.Line, error) {
 type Config struct {
 	Brain     *hosts.Brain
 	Directory string
-	Cloud     string // on which the hosts are, in a job file's word
+	Cloud     string // of the hosts, as in a job file
 	Clock     clock.Mapping
 	Secret    string // all keys derive from it
 	Log       *slog.Logger
@@ -65,9 +64,9 @@ type Config struct {
 
 // Desk is a running service. Its methods may be called concurrently.
 //
-// Invariant: whatever an answer or an action follows from is on disk before (keep), and all of it happens under one lock, so that lines are
-// in the order of the decisions. When a line cannot be written, nothing more is answered or done: the run ends, its hosts are left to
-// the next process, and that one resumes from the last whole line.
+// Invariant: whatever an answer or an action depends on is stored first (keep), and all of it happens under one lock, so that lines are in
+// the order of the decisions. If a line cannot be written, nothing more is answered or done: the run ends, its hosts are left to the next
+// process, and that one resumes from the last whole line.
 type Desk struct {
 	cfg  Config
 	file *os.File
@@ -76,10 +75,10 @@ type Desk struct {
 	brain   *hosts.Brain
 	failed  error         // why nothing is granted or done any more
 	changed chan struct{} // closed and replaced when something may have changed
-	nudge   func()        // has the driver call Step
+	nudge   func()        // makes the driver call Step
 }
 
-// Open begins to keep the book of a Brain, which has the lines that are there.
+// Open begins to keep the book of a Brain that was made with the stored lines.
 func Open(cfg Config) (*Desk, error) {
 	file, err := os.OpenFile(filepath.Join(cfg.Directory, BookFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -88,13 +87,13 @@ func Open(cfg Config) (*Desk, error) {
 	return &Desk{cfg: cfg, file: file, brain: cfg.Brain, changed: make(chan struct{}), nudge: func() {}}, nil
 }
 
-// Nudge sets what has the driver call Step, before anything is served.
+// Nudge sets the function that makes the driver call Step, before anything is served.
 func (d *Desk) Nudge(f func()) { d.nudge = f }
 
 // Close closes the book.
 func (d *Desk) Close() error { return d.file.Close() }
 
-// now returns the market time, in the resolution that journals keep.
+// now returns the market time, in the resolution of journals.
 func (d *Desk) now() time.Time { return d.cfg.Clock.Now().Truncate(time.Millisecond) }
 
 // Step returns a step of the brain; it is for the shared hosts' driver.
@@ -102,13 +101,13 @@ func (d *Desk) Step(now time.Time, events ...elasticity.Event) []elasticity.Acti
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	actions := d.brain.Step(now, events...)
-	if !d.keep() { // what is not on disk must not be done: a successor resumes from there
+	if !d.keep() { // do nothing that is not stored: a successor resumes from there
 		return []elasticity.Action{elasticity.Finish{Outcome: failed}}
 	}
 	return actions
 }
 
-// NextWake returns when Step wants to be called again.
+// NextWake returns when Step should be called again.
 func (d *Desk) NextWake() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,7 +117,7 @@ func (d *Desk) NextWake() time.Time {
 // failed is the outcome of a run whose book cannot be written.
 const failed = "failed"
 
-// keep puts what was decided on disk. The lock is held.
+// keep stores the decisions. The lock must be held.
 func (d *Desk) keep() bool {
 	lines := d.brain.Book.Lines()
 	close(d.changed)
@@ -142,7 +141,7 @@ func (d *Desk) keep() bool {
 	return d.failed == nil
 }
 
-// do has something decided, puts it on disk, and has the driver step. The error is f's, or that nothing is decided any more.
+// do makes a decision, stores it, and wakes the driver. The error is f's, or says that no more decisions are made.
 func (d *Desk) do(f func(now time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,7 +156,7 @@ func (d *Desk) do(f func(now time.Time) error) error {
 	return err
 }
 
-// look reads something. It returns what is closed at the next change.
+// look reads something. It returns a channel that is closed at the next change.
 func (d *Desk) look(f func()) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,12 +184,12 @@ type door struct {
 	Clock   string `json:"clock"` // clock.Mapping
 }
 
-// Announce writes down where jobs find the Desk, and in the folder open, unless it is empty, where those of other users do. It replaces the
-// files as a whole.
+// Announce writes down where jobs find the Desk, and for jobs of other users in the folder open, unless it is empty. It replaces the files
+// atomically.
 func (d *Desk) Announce(address, open string) error {
 	at := door{Address: address, Cloud: d.cfg.Cloud, Clock: d.cfg.Clock.String()}
 	var err error
-	if open != "" { // nothing in it is secret: the kernel identifies the caller
+	if open != "" { // it contains no secret: the kernel identifies the caller
 		err = at.write(open, 0o644)
 	}
 	at.Key = jobKey(d.cfg.Secret)

@@ -16,9 +16,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// What is sent. Jobs are named in the path.
+// The messages. The path names the job.
 type (
-	// shown is a job's slots, and when those go that were warned.
+	// shown is a job's slots, and when the warned ones go.
 	shown struct {
 		Slots     []provisioner.Instance               `json:"slots"`
 		Deadlines map[provisioner.InstanceID]time.Time `json:"deadlines,omitempty"`
@@ -32,10 +32,10 @@ type (
 		Points []market.PricePoint `json:"points"`
 	}
 	failure struct {
-		Kind string `json:"kind,omitempty"` // the contract's; empty = of no kind
+		Kind string `json:"kind,omitempty"` // the contract's; empty = no kind
 		Text string `json:"text"`
 	}
-	// report is what a host's agent says, and Orders what it is answered.
+	// report is a host's agent's report, and Orders the answer.
 	report struct {
 		Launch string                            `json:"launch"` // of the host
 		Gone   map[provisioner.InstanceID]string `json:"gone,omitempty"`
@@ -48,19 +48,19 @@ type (
 type Order struct {
 	Slot     provisioner.InstanceID `json:"slot"`
 	Job      string                 `json:"job"`
-	User     int                    `json:"user,omitempty"` // whose process it is; 0 = the agent's own
+	User     int                    `json:"user,omitempty"` // owner of the process; 0 = the agent's own user
 	Type     string                 `json:"type"`
 	Size     hosts.Size             `json:"size"`
 	UserData string                 `json:"user_data"`
-	Leaving  bool                   `json:"leaving,omitempty"` // its process is to end
-	Deadline time.Time              `json:"deadline,omitzero"` // of the host's end; zero = nothing is known of one
+	Leaving  bool                   `json:"leaving,omitempty"` // its process should end
+	Deadline time.Time              `json:"deadline,omitzero"` // of the host's end; zero = unknown
 }
 
 // Orders are all slots of a host.
 type Orders struct {
 	Host  hosts.Size `json:"host"`
 	Slots []Order    `json:"slots"`
-	Seen  string     `json:"seen"` // names this state
+	Seen  string     `json:"seen"` // identifies this state
 }
 
 // kinds are the contract's errors by the words that are sent.
@@ -72,7 +72,7 @@ var kinds = map[string]error{
 // errGone answers the agent of a host that was given up: it ends.
 var errGone = errors.New("this host was given up")
 
-// mostBody bounds a message, in bytes: user data are a few kilobytes.
+// mostBody bounds a message, in bytes: user data is a few kilobytes.
 const mostBody = 1 << 20
 
 // HostsHandler serves hosts' agents.
@@ -102,11 +102,10 @@ func (d *Desk) Handler() http.Handler {
 	return mux
 }
 
-// userKey is where a connection's context has its user.
+// userKey is the context key of a connection's user.
 type userKey struct{}
 
-// WithUser marks a connection as one of a user of this host's system other than the Desk's own.
-// A negative number is nobody's.
+// WithUser marks a connection as one of a user of this host's system other than the Desk's own. A negative number means an unknown user.
 func WithUser(ctx context.Context, uid int) context.Context {
 	return context.WithValue(ctx, userKey{}, uid)
 }
@@ -118,7 +117,7 @@ func userOf(r *http.Request) int {
 }
 
 // admits reports whether a request about a job may be answered. The kernel identifies other users, which see only their own jobs; processes
-// of the Desk's user show the key.
+// of the Desk's user present the key.
 func (d *Desk) admits(r *http.Request) (admitted bool) {
 	user := userOf(r)
 	if user == 0 {
@@ -131,7 +130,7 @@ func (d *Desk) admits(r *http.Request) (admitted bool) {
 	return admitted
 }
 
-// isHost reports whether a request is a host's: its certificate says so, or where there is no TLS the key of its launch.
+// isHost reports whether a request comes from a host: by its certificate, or without TLS by the key of its launch.
 func (d *Desk) isHost(r *http.Request, id step.ID, launch string) bool {
 	if r.TLS == nil {
 		return carries(r, HostKey(d.cfg.Secret, launch))
@@ -162,12 +161,12 @@ func (d *Desk) answering(f func(http.ResponseWriter, *http.Request) error) http.
 			status = http.StatusGone
 		}
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(out) // a client that is gone needs no answer
+		_ = json.NewEncoder(w).Encode(out) // a client that has disconnected needs no answer
 	}
 }
 
 func write(w http.ResponseWriter, v any) error {
-	_ = json.NewEncoder(w).Encode(v) // a client that is gone needs no answer
+	_ = json.NewEncoder(w).Encode(v) // a client that has disconnected needs no answer
 	return nil
 }
 
@@ -242,8 +241,8 @@ func (d *Desk) servePrices(w http.ResponseWriter, r *http.Request, _ string) err
 	return write(w, all)
 }
 
-// serveHost takes a host's report, and answers with its slots: at once when they are others than it has seen, else when they change,
-// or when it is time for the next call.
+// serveHost handles a host's report, and answers with its slots: at once if they differ from those seen, else when they change or the next
+// call is due.
 func (d *Desk) serveHost(w http.ResponseWriter, r *http.Request) error {
 	id := step.ID(r.PathValue("host"))
 	var said report
@@ -287,7 +286,7 @@ func (d *Desk) serveHost(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// orders returns a host's slots. The lock is held.
+// orders returns a host's slots. The lock must be held.
 func (d *Desk) orders(id step.ID) (out Orders) {
 	h := d.brain.Book.Host(id)
 	if h == nil {

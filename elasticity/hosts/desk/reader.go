@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/elasticity/hosts"
 )
 
-// Reader follows a book on disk while its Desk writes it. It is not safe for concurrent use.
+// Reader follows a stored book while its Desk writes it. It is not safe for concurrent use.
 type Reader struct {
 	directory string
 	at        int64 // bytes read
@@ -21,7 +21,7 @@ type Reader struct {
 // NewReader reads the book in the directory of the shared hosts' run.
 func NewReader(directory string) *Reader { return &Reader{directory: directory} }
 
-// Book returns the book as of now, to be read only; nil = there is none. A last line that is incomplete is left for the next call.
+// Book returns the current book, read-only; nil = there is none. An incomplete last line is left for the next call.
 func (r *Reader) Book() (*hosts.Book, error) {
 	file, err := os.Open(filepath.Join(r.directory, BookFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,10 +1,10 @@
-// Package hostagent runs on a shared host. Agent starts a process for each slot, the same that runs on a job's own machine, and
-// ends it with its slot; Slot replaces the machine's metadata service for that process.
+// Package hostagent runs on a shared host. Agent starts a process for each slot, the same that runs on a job's own machine, and ends it
+// with its slot; Slot replaces the machine's metadata service for that process.
 //
-// Each process has a directory, a share of the declared compute rate, a memory limit, and where the kernel allows it namespaces of its own. If the
-// agent is root, a process runs as the user whose job it is, or as one of its own (Config.Users); otherwise all run as the agent's user.
+// Each process has a directory, a share of the declared compute rate, a memory limit, and if the kernel allows it its own namespaces. If
+// the agent is root, a process runs as the job's owner, or as a user of its own (Config.Users); otherwise all run as the agent's user.
 //
-// The package decides nothing: the desk says which slots there are.
+// The package decides nothing: the desk determines the slots.
 package hostagent
 
 import (
@@ -36,13 +36,13 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
-// UserData are those of a host.
+// UserData is the user data of a host.
 type UserData struct {
 	Desk   string `json:"desk"` // host:port
 	Launch string `json:"launch"`
-	Orphan int    `json:"orphan"` // seconds of the wall clock without the desk after which a host without slots ends
+	Orphan int    `json:"orphan"` // seconds of wall-clock time without the desk after which a host without slots ends
 
-	// With TLS, the token is shown once, to get a certificate of this authority, by its hash; without, all calls have the key.
+	// With TLS, the token is used once, to get a certificate of this authority, identified by its hash; without, all calls have the key.
 	Authority string `json:"authority,omitempty"`
 	Token     string `json:"token,omitempty"`
 	Key       string `json:"key,omitempty"`
@@ -62,7 +62,7 @@ func (u UserData) Encode() string {
 	return string(text)
 }
 
-// Decode reads a machine's user data; false: they are not a shared host's.
+// Decode reads a machine's user data; false: it is not a shared host's.
 func Decode(text string) (UserData, bool) {
 	var e envelope
 	if json.Unmarshal([]byte(node.InScript(text)), &e) != nil || e.Host == nil {
@@ -71,21 +71,22 @@ func Decode(text string) (UserData, bool) {
 	return *e.Host, true
 }
 
-// Config configures an Agent. All to Log is required.
+// Config configures an Agent. Fields up to Log are required.
 type Config struct {
 	ID      string // of the host
 	Host    UserData
-	Command []string // that each slot runs
-	Home    string   // each slot's directory is made in it; other users' slots have theirs among the system's temporary files
+	Command []string // run by each slot
+	Home    string   // parent of the slots' directories; other users' slots have theirs among the system's temporary files
 	Env     []string // of all slots
 	Log     *slog.Logger
 
-	Flops   float64 // of the whole host; 0 = slots are not held to a rate
-	Users   int     // the number of the first of the users that slots get, each its own and once, who may pass above Home; 0 = they run as the agent
-	KeyFile string  // as a node's
-	// Watch passes the provider's warnings on, as a node.Machine does; nil = the desk alone is warned.
+	Flops   float64 // of the whole host; 0 = unlimited
+	Users   int     // the first of a range of user ids for slots, each used once, who may traverse Home; 0 = slots run as the agent
+	KeyFile string  // like a node's
+	// Watch passes on the provider's warnings, as a node.Machine does; nil = only the desk warns.
 	Watch func(context.Context, func(tiers.Warned)) error
-	// PutOff postpones the time at which the machine powers itself off. It is called every minute while the desk is heard; nil = there is none.
+	// PutOff postpones the time at which the machine powers itself off. It is called every minute while the desk is reachable; nil = there
+	// is none.
 	PutOff func(context.Context) error
 }
 
@@ -93,48 +94,48 @@ const (
 	grace    = 9 * time.Second // from SIGTERM to SIGKILL; a fake cloud kills the host a second later
 	callWith = 10 * time.Second
 	lookIn   = 100 * time.Millisecond
-	putOff   = time.Minute // from one to the next
+	putOff   = time.Minute // interval
 
-	processesPerVCPU = 1024 // of a slot, with threads, where they can be counted
+	processesPerVCPU = 1024 // of a slot, including threads, where they can be counted
 )
 
-// Variables of a slot's process.
+// Environment variables of a slot's process.
 const (
 	EnvSlot  = "TIERML_SLOT"  // its directory
 	envFlops = "TIERML_FLOPS" // as for an agent
 
-	EnvDevices = "CUDA_VISIBLE_DEVICES" // numbers of its GPUs, where the host has some
+	EnvDevices = "CUDA_VISIBLE_DEVICES" // numbers of its GPUs, if the host has some
 )
 
 // process is a slot's.
 type process struct {
 	group   int // its process group
 	dir     string
-	hold    *os.File // closed with this process, and the slot's process ends then
+	hold    *os.File // closed with this process, which ends the slot's process
 	devices []string // numbers of GPUs
 	leaving bool
 	ended   chan struct{}
 }
 
-// agent is a host's process. One goroutine has its state (follow).
+// agent is a host's process. One goroutine owns its state (follow).
 //
-// Invariant: a slot's process never runs without its agent, which holds the other end of what the process has as standard input (EndWithHost). So
-// no process has to be found again: an agent that starts has none, and starts one for each slot that the desk says.
+// Invariant: a slot's process never runs without its agent, which holds the other end of the process's standard input (EndWithHost). So no
+// process has to be found again: a starting agent has none, and starts one for each slot of the desk.
 //
-// The desk always sends all slots of the host, so that an answer that is lost costs nothing: what is missing is started, and what runs and is not
-// there is stopped (obey). An end is reported until a call that had it is answered; the slot is not started again for that answer, which
-// may have been made before (reported).
+// The desk always sends all slots of the host, so that a lost answer costs nothing: missing ones are started, and surplus ones are stopped
+// (obey). An end is reported until a call that had it is answered; that answer does not start the slot again, as it may predate the report
+// (reported).
 type agent struct {
 	cfg     Config
 	desk    *desk.Host
-	open    string // in which other users' slots have their directories; empty = there are none yet
-	users   int    // of Config.Users, that slots have had
+	open    string // parent of other users' slots' directories; empty = there are none yet
+	users   int    // number of Config.Users that slots have used
 	running map[provisioner.InstanceID]*process
 	gone    map[provisioner.InstanceID]string // ended, and not reported
 	warned  *tiers.Warned                     // the last warning; it is reported with each call
 	over    chan end
 	warns   chan tiers.Warned
-	heard   atomic.Int64 // when the desk was, in Unix seconds
+	heard   atomic.Int64 // when the desk last answered, in Unix seconds
 	waiting sync.WaitGroup
 }
 
@@ -143,7 +144,7 @@ type end struct {
 	why  string
 }
 
-// Run runs the slots of a host until ctx is done, or the desk has given the host up. No process of a slot is left then.
+// Run runs the slots of a host until ctx is done, or the desk has given the host up. No slot's process remains then.
 func Run(ctx context.Context, cfg Config) error {
 	a := &agent{cfg: cfg, running: map[provisioner.InstanceID]*process{}, gone: map[provisioner.InstanceID]string{}, over: make(chan end),
 		warns: make(chan tiers.Warned)}
@@ -172,7 +173,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// join gets this host a certificate, and has it renewed until ctx is done; nil = there is no TLS.
+// join gets this host a certificate, and renews it until ctx is done; nil = no TLS.
 func (a *agent) join(ctx context.Context) (*trust.Credential, error) {
 	host := a.cfg.Host
 	if host.Authority == "" {
@@ -190,7 +191,7 @@ func (a *agent) join(ctx context.Context) (*trust.Credential, error) {
 	return own, nil
 }
 
-// accompany does what a machine does besides its work until ctx is done: it watches for warnings, and puts its own end off.
+// accompany does a machine's other duties until ctx is done: it watches for warnings, and postpones its own end.
 func (a *agent) accompany(ctx context.Context) {
 	if a.cfg.Watch != nil {
 		a.waiting.Go(func() {
@@ -228,14 +229,14 @@ func (a *agent) accompany(ctx context.Context) {
 
 func (a *agent) orphan() time.Duration { return time.Duration(a.cfg.Host.Orphan) * time.Second }
 
-// answer is what a call came to.
+// answer is the result of a call.
 type answer struct {
 	orders desk.Orders
 	sent   map[provisioner.InstanceID]string
 	err    error
 }
 
-// follow does as the desk says.
+// follow does what the desk orders.
 func (a *agent) follow(ctx context.Context) error {
 	seen, heard := "", time.Now()
 	for {
@@ -265,7 +266,7 @@ func (a *agent) follow(ctx context.Context) error {
 			return nil
 		case errors.Is(got.err, desk.ErrGone), errors.Is(got.err, provisioner.ErrDenied):
 			return got.err
-		case errors.Is(got.err, context.Canceled): // for the end of a process, which the next call reports
+		case errors.Is(got.err, context.Canceled): // because a process ended, which the next call reports
 		case got.err != nil:
 			if time.Since(heard) > a.orphan() && len(a.running) == 0 {
 				return fmt.Errorf("no slots, and no desk for %d s: %w", a.cfg.Host.Orphan, got.err)
@@ -285,7 +286,7 @@ func (a *agent) follow(ctx context.Context) error {
 	}
 }
 
-// report returns a copy of what is to be reported.
+// report returns a copy of the report to send.
 func (a *agent) report() map[provisioner.InstanceID]string {
 	sent := map[provisioner.InstanceID]string{}
 	for slot, why := range a.gone {
@@ -294,7 +295,7 @@ func (a *agent) report() map[provisioner.InstanceID]string {
 	return sent
 }
 
-// pause waits, and takes ends in meanwhile.
+// pause waits, and meanwhile handles ends.
 func (a *agent) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -312,7 +313,7 @@ func (a *agent) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// warn has all slots learn of the host's end at once, whether or not the desk can be called.
+// warn warns all slots of the host's end at once, whether or not the desk can be reached.
 func (a *agent) warn(w tiers.Warned) {
 	a.cfg.Log.Warn("the provider warns", "rebalance", w.Rebalance, "deadline", w.Deadline)
 	if w.Rebalance && a.warned != nil {
@@ -329,7 +330,7 @@ func (a *agent) warn(w tiers.Warned) {
 	}
 }
 
-// forget takes in that a process has ended.
+// forget handles the end of a process.
 func (a *agent) forget(e end) {
 	p := a.running[e.slot]
 	_ = p.hold.Close() // it has no reader any more
@@ -340,7 +341,7 @@ func (a *agent) forget(e end) {
 	a.gone[e.slot] = e.why
 }
 
-// obey starts and ends processes. What was reported in the same call has ended already.
+// obey starts and ends processes. What was reported in the same call has already ended.
 func (a *agent) obey(orders desk.Orders, reported map[provisioner.InstanceID]string) {
 	wanted := map[provisioner.InstanceID]bool{}
 	for _, o := range orders.Slots {
@@ -386,11 +387,11 @@ func (a *agent) start(o desk.Order, host hosts.Size) error {
 	if err != nil {
 		return err
 	}
-	defer tied.Close() // the process has its own
+	defer tied.Close() // the process has its own copy
 	cmd := exec.Command(a.cfg.Command[0], a.cfg.Command[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, tied, os.Stdout, os.Stderr
 	if o.User != 0 {
-		// Through a pipe: a process could open the file that is its output anew, and read in it what other jobs' processes have said.
+		// Use a pipe: a process could reopen the file that is its output, and read other jobs' output.
 		said := struct{ io.Writer }{os.Stdout}
 		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = said, said, 2*time.Second
 	}
@@ -416,7 +417,7 @@ func (a *agent) start(o desk.Order, host hosts.Size) error {
 	a.running[o.Slot] = p
 	a.waiting.Go(func() {
 		err := cmd.Wait()
-		_ = syscall.Kill(p.group, syscall.SIGKILL) // what it has started ends with it
+		_ = syscall.Kill(p.group, syscall.SIGKILL) // whatever it has started ends with it
 		why := "its process ended by itself"
 		if err != nil {
 			why = "its process ended: " + err.Error()
@@ -425,7 +426,7 @@ func (a *agent) start(o desk.Order, host hosts.Size) error {
 			why += fmt.Sprintf(", as its slot's %d MiB were full", o.Size.MemoryMiB)
 		}
 		group.End()
-		if !kin.End(p.dir) { // programs have sessions of their own, and the slot has not ended before them
+		if !kin.End(p.dir) { // programs have their own sessions, and the slot ends only after they do
 			why += "; some of what it had started cannot be killed"
 		}
 		close(p.ended)
@@ -434,7 +435,7 @@ func (a *agent) start(o desk.Order, host hosts.Size) error {
 	return nil
 }
 
-// devices returns the lowest numbers of GPUs that no slot has. The desk's slots have no more than the host.
+// devices returns the lowest numbers of unused GPUs. The desk's slots never exceed the host.
 func (a *agent) devices(wanted, there int) (numbers []string) {
 	for i := 0; i < there && len(numbers) < wanted; i++ {
 		number := strconv.Itoa(i)
@@ -454,7 +455,7 @@ func (a *agent) directory(o desk.Order) (dir string, err error) {
 	home := a.cfg.Home
 	switch {
 	case a.cfg.Users > 0:
-		if err := os.Chmod(home, 0o711); err != nil { // to be passed, not listed
+		if err := os.Chmod(home, 0o711); err != nil { // can be traversed, not listed
 			return "", err
 		}
 	case o.User != 0:
@@ -463,7 +464,7 @@ func (a *agent) directory(o desk.Order) (dir string, err error) {
 				return "", err
 			}
 		}
-		if err := os.Chmod(a.open, 0o711); err != nil { // to be passed, not listed
+		if err := os.Chmod(a.open, 0o711); err != nil { // can be traversed, not listed
 			return "", err
 		}
 		home = a.open
@@ -484,7 +485,7 @@ func (a *agent) directory(o desk.Order) (dir string, err error) {
 	return dir, err
 }
 
-// environment returns what all slots have: nothing of the host's own secrets.
+// environment returns the environment of all slots, without the host's own secrets.
 func (a *agent) environment() []string {
 	env := append([]string{}, a.cfg.Env...)
 	for _, name := range []string{"PATH", "LANG"} {
@@ -495,7 +496,7 @@ func (a *agent) environment() []string {
 	return env
 }
 
-// stop asks a process to end, and kills it when it does not.
+// stop terminates a process, and kills it if it does not end.
 func (a *agent) stop(p *process) {
 	if p.leaving {
 		return

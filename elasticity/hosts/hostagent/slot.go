@@ -22,7 +22,7 @@ import (
 // Files in a slot's directory.
 const (
 	aboutFile    = "slot.json"
-	deadlineFile = "deadline" // when its host goes; absent: nothing is known
+	deadlineFile = "deadline" // when its host goes; absent: unknown
 )
 
 type about struct {
@@ -31,13 +31,13 @@ type about struct {
 	UserData string                 `json:"user_data"`
 }
 
-// warn leaves word of the host's end. The file is replaced as a whole.
+// warn records the host's end. The file is replaced atomically.
 func (p *process) warn(deadline time.Time) error {
 	file := filepath.Join(p.dir, deadlineFile) // in a closed directory, for the slot's own user
 	return errors.Join(atomicfile.Write(file, []byte(deadline.UTC().Format(time.RFC3339Nano)), 0o644), os.Chmod(file, 0o644))
 }
 
-// Slot is a slot as its process sees it, by its directory; it is a node.Machine.
+// Slot is a slot as seen by its process, through its directory; it is a node.Machine.
 type Slot string
 
 func (s Slot) about() (a about, err error) {
@@ -57,13 +57,13 @@ func (s Slot) Identity(context.Context) (node.Identity, error) {
 	return node.Identity{Instance: ps.ServerID(a.Slot), Type: a.Type}, err
 }
 
-// UserData returns what the job gives its machines.
+// UserData returns the user data that the job gives its machines.
 func (s Slot) UserData(context.Context) (string, error) {
 	a, err := s.about()
 	return a.UserData, err
 }
 
-// Watch passes the host's warning on.
+// Watch forwards the host's warning.
 func (s Slot) Watch(ctx context.Context, f func(tiers.Warned)) error {
 	tick := time.NewTicker(lookIn)
 	defer tick.Stop()
@@ -91,8 +91,8 @@ func (s Slot) Watch(ctx context.Context, f func(tiers.Warned)) error {
 	}
 }
 
-// EndWithHost kills this process's group when the host's agent is no more: its end of what this process has as standard input is closed
-// then, however it ended. It returns only where that cannot be seen.
+// EndWithHost kills this process's group when the host's agent ends, however it ends: its end of this process's standard input is closed
+// then. It returns only if standard input cannot be watched.
 func EndWithHost(stdin io.Reader) error {
 	_, err := io.Copy(io.Discard, stdin)
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package hoststest plays jobs and reliable hosts for a book of slots, in a time of its own: hosts come at once and go when they are empty, jobs report what
-// serving takes, and do what the book answers. It knows nothing of machines, networks and models.
+// Package hoststest simulates jobs and reliable hosts for a book of slots, in simulated time: hosts start at once and go when they are
+// empty, jobs report the load of serving, and do what the book answers. It knows nothing about machines, networks and models.
 package hoststest
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Limit is the share of its speed that a job may lose, and Insist how long a slot stays at least.
+// Limit is the share of its speed that a job may lose, and Insist the minimum time that a slot stays.
 const (
 	Limit  = 0.1
 	Insist = 5 * time.Minute
 )
 
-// Job is one whose reliable slots only serve.
+// Job is a job whose reliable slots only serve.
 type Job struct {
 	ID      string
 	Profile tiers.Profile
@@ -38,8 +38,8 @@ type World struct {
 	Now    time.Time
 	Works  bool          // the reliable slots work on splits, too
 	Moves  int           // partitions that changed their slot
-	Lost   time.Duration // of jobs' time in which one lost more than the limit
-	Within time.Duration // of jobs' time
+	Lost   time.Duration // job time in which a job lost more than the limit
+	Within time.Duration // total job time
 	Last   []string      // decisions
 
 	host  hosts.Size
@@ -54,7 +54,7 @@ func New(host hosts.Size, types map[string]hosts.Size) *World {
 		Offers: map[step.Tier]hosts.Offer{step.Reliable: {Least: host, Most: 1 << 20}}})}
 }
 
-// Hosts returns how many there are.
+// Hosts returns the number of hosts.
 func (w *World) Hosts() int { return len(w.hosts) }
 
 // Load returns the cores that serving takes.
@@ -73,7 +73,7 @@ func (w *World) Loss() (most float64) {
 	return most
 }
 
-// Arrive has a job ask for its slot.
+// Arrive lets a job request its slot.
 func (w *World) Arrive(j *Job) error {
 	w.jobs = append(w.jobs, j)
 	if err := w.ask(j); err != nil {
@@ -83,7 +83,7 @@ func (w *World) Arrive(j *Job) error {
 	return nil
 }
 
-// Leave has a job end.
+// Leave ends a job.
 func (w *World) Leave(id string) {
 	i := slices.IndexFunc(w.jobs, func(j *Job) bool { return j.ID == id })
 	for _, s := range w.jobs[i].slots {
@@ -93,7 +93,7 @@ func (w *World) Leave(id string) {
 	w.place()
 }
 
-// Pass lets time go by, in which each job reports once, and again at once when it has changed. It reports whether the book decided anything.
+// Pass advances time, in which each job reports once, and again at once after a change. It reports whether the book decided anything.
 func (w *World) Pass(d time.Duration) (news bool, err error) {
 	w.Now = w.Now.Add(d)
 	loss := w.losses()
@@ -117,7 +117,7 @@ func (w *World) Pass(d time.Duration) (news bool, err error) {
 	return news, nil
 }
 
-// obey has a job's controller do what was answered. It reports whether the job has other slots, or serves from others.
+// obey carries out the answer like a job's controller. It reports whether the job's slots or serving slots have changed.
 func (w *World) obey(j *Job) (changed bool, err error) {
 	was, had := j.owners, len(j.slots)
 	for len(j.slots) > 1+j.wish.More {
@@ -165,7 +165,7 @@ func (w *World) giveBack(j *Job, s provisioner.InstanceID) {
 	j.slots = slices.DeleteFunc(slices.Clone(j.slots), func(o provisioner.InstanceID) bool { return o == s })
 }
 
-// spread has a job's partitions served by all of its slots.
+// spread makes all of a job's slots serve its partitions.
 func (w *World) spread(j *Job) {
 	if len(j.slots) == 0 {
 		return
@@ -186,7 +186,7 @@ func (w *World) own(j *Job, owners []step.ID) {
 	j.owners = owners
 }
 
-// place has hosts bought for slots that wait, and gives empty ones back. It reports whether the book has decided anything since the last call.
+// place buys hosts for waiting slots, and gives empty ones back. It reports whether the book has decided anything since the last call.
 func (w *World) place() (news bool) {
 	for fresh := w.Book.Place(w.Now, step.Reliable); fresh > 0; fresh = w.Book.Place(w.Now, step.Reliable) {
 		for range fresh {
@@ -212,7 +212,7 @@ func (w *World) place() (news bool) {
 	return news
 }
 
-// losses returns which share of its speed each job loses: it has its share of the vCPUs of hosts with more load.
+// losses returns the share of its speed that each job loses: it has its share of the vCPUs of hosts with more load.
 func (w *World) losses() map[string]float64 {
 	at, load := map[step.ID]step.ID{}, map[step.ID]float64{}
 	for _, id := range w.hosts {

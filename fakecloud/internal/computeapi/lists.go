@@ -11,10 +11,10 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// defaultPage is the most items that a page has, and how many it has without maxResults.
+// defaultPage is the default and the maximum of maxResults.
 const defaultPage = 500
 
-// list filters and cuts into pages. A page's token is the number of the items before it.
+// list filters items and splits them into pages. A page token is the number of items before the page.
 func list[T any](c *call, all []T) (page []T, next string, err error) {
 	q := c.URL.Query()
 	keep, err := parseFilter[T](q.Get("filter"))
@@ -45,7 +45,7 @@ func list[T any](c *call, all []T) (page []T, next string, err error) {
 	return kept, "", nil
 }
 
-// aggregate puts a page's items under their zones. Zones without any say so.
+// aggregate groups a page's items by zone. Zones without items have a warning that says so.
 func aggregate[T any](c *call, kind string, page []T, next string, zoneOf func(T) string) any {
 	items := map[string]map[string]any{}
 	for _, zone := range c.region.Zones() {
@@ -70,11 +70,12 @@ func aggregate[T any](c *call, kind string, page []T, next string, zoneOf func(T
 	}{"compute#" + kind + "AggregatedList", "projects/" + c.project() + "/aggregated/" + kind + "s", items, next}
 }
 
-// condition is one comparison: FIELD = "VALUE" (or !=, or : for a part of the value, with * for any), or with eq and ne a regular expression of the whole value.
+// condition is one comparison: FIELD = "VALUE", with != for the opposite, : for a substring or * for any value, eq and ne for a regular
+// expression of the whole value.
 var condition = pattern.Of(`^\(?\s*([A-Za-z.]+[A-Za-z0-9_.-]*)\s*(=|!=|:|\beq\b|\bne\b)\s*("([^"]*)"|'([^']*)'|[^\s"'()]+)\s*\)?$`)
 
-// parseFilter reads the filters that are spoken here: conditions, joined by AND, or in parentheses one after another. A field that the
-// items do not have is refused: it would match nothing, or with != everything, without a word.
+// parseFilter parses the supported filters: conditions joined by AND, or in adjacent parentheses. Unknown fields are errors: they would
+// silently match nothing, or with != everything.
 func parseFilter[T any](text string) (func(T) bool, error) {
 	if text == "" {
 		return func(T) bool { return true }, nil
@@ -119,8 +120,8 @@ func parseFilter[T any](text string) (func(T) bool, error) {
 	}, nil
 }
 
-// fieldOf returns a field by its path in JSON, such as "scheduling.preemptible" or "labels.owner", as text, and whether there is such a
-// field. One that is not set is "".
+// fieldOf returns a field by its path in JSON, such as "scheduling.preemptible" or "labels.owner", as text, and whether the field exists.
+// An unset field is "".
 func fieldOf(v reflect.Value, path string) (text string, known bool) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {

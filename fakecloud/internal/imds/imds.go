@@ -1,6 +1,6 @@
-// Package imds is the metadata endpoint of one instance, version 2 of the protocol only: a session token by
-// PUT, then metadata by GET, as on EC2. Times in its answers are market times; how long a token lives is
-// wall-clock time, because clients count it so. It decides nothing: package region does.
+// Package imds is the metadata endpoint of one instance, version 2 of the protocol only: a session token by PUT, then metadata by GET, as
+// on EC2. Times in its answers are market times; a token's lifetime is in wall-clock time, as clients count it. It decides nothing: package
+// region does.
 package imds
 
 import (
@@ -24,10 +24,10 @@ const (
 	tokenHeader = "X-aws-ec2-metadata-token"
 	ttlHeader   = "X-aws-ec2-metadata-token-ttl-seconds"
 	maxTTL      = 6 * 60 * 60
-	maxTokens   = 1024 // a client that asks for more makes the oldest ones invalid
+	maxTokens   = 1024 // a client that requests more invalidates its oldest ones
 )
 
-// Look gives the instance as it is now.
+// Look returns the instance's current state.
 type Look func() (i region.Instance, t region.Type)
 
 // Endpoint answers the metadata requests of one instance.
@@ -44,7 +44,7 @@ type token struct {
 	expires time.Time
 }
 
-// New makes an Endpoint; wall is the wall clock.
+// New returns an Endpoint; wall is the wall clock.
 func New(look Look, wall func() time.Time) *Endpoint { return &Endpoint{look: look, wall: wall} }
 
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveToken opens a session. A request that came through a proxy is refused, as on EC2.
+// serveToken opens a session. Requests through a proxy are refused, as on EC2.
 func (e *Endpoint) serveToken(w http.ResponseWriter, r *http.Request) {
 	ttl, err := strconv.Atoi(r.Header.Get(ttlHeader))
 	switch {
@@ -120,7 +120,7 @@ func below(values map[string]value, folder string) []string {
 		}
 		if name, _, deeper := strings.Cut(rest, "/"); deeper {
 			rest = name
-			if len(folder) > len("/latest") { // the upper two levels are written without
+			if len(folder) > len("/latest") { // the upper two levels have no slash
 				rest += "/"
 			}
 		}
@@ -133,10 +133,10 @@ func below(values map[string]value, folder string) []string {
 func answer(w http.ResponseWriter, kind, text string) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.Write([]byte(text)) // a client that is gone needs no answer
+	w.Write([]byte(text)) // a client that has disconnected needs no answer
 }
 
-// refuse answers with the page that the metadata service has for a status.
+// refuse answers with the metadata service's page for a status.
 func refuse(w http.ResponseWriter, status int) {
 	title := fmt.Sprintf("%d - %s", status, http.StatusText(status))
 	w.Header().Set("Content-Type", "text/html")
@@ -162,12 +162,12 @@ func plain(text string) value { return value{"text/plain", text} }
 func object(v any) value {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only strings and lists of strings are given
+		panic(err) // values are strings and lists of strings
 	}
 	return value{"application/json", string(b)}
 }
 
-// values are all paths that answer now. Any other path is 404, such as that of a notice when there is none.
+// values returns all paths that exist now. Any other path is 404, such as a notice's before there is one.
 func (e *Endpoint) values() map[string]value {
 	i, t := e.look()
 	const meta = "/latest/meta-data/"
@@ -236,5 +236,5 @@ func identity(i region.Instance, t region.Type) document {
 	}
 }
 
-// stamp returns a time in the metadata's form: whole seconds.
+// stamp formats a time as metadata does: whole seconds.
 func stamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

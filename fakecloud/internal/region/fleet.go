@@ -18,20 +18,20 @@ type Override struct {
 	Zone     string
 	Image    string     // "" = the template's
 	MaxPrice market.USD // 0 = the template's
-	Weight   float64    // units that one machine counts for; 0 = 1
+	Weight   float64    // units per machine; 0 = 1
 	Priority float64    // lower is better
 }
 
-// FleetRequest asks for a fleet.
+// FleetRequest describes a fleet.
 type FleetRequest struct {
 	Overrides        []Override
 	Spot, OnDemand   float64    // units
-	Min              float64    // fewer spot units than this: none at all
+	Min              float64    // buy none if fewer spot units are available
 	SpotStrategy     string     // "price-capacity-optimized", "lowest-price", "capacity-optimized", "diversified", ...
 	OnDemandStrategy string     // "lowest-price", "prioritized"
 	MostSpot         market.USD // per hour of all its spot machines; 0 = any
 	MostOnDemand     market.USD
-	Rebalance        bool              // machines that are recommended to be left are replaced at once
+	Rebalance        bool              // replace machines with a rebalance recommendation at once
 	Tags             map[string]string // of the instances
 	FleetTags        map[string]string
 	Kind             FleetKind // "" = Instant
@@ -54,14 +54,14 @@ type FleetInstances struct {
 	IDs      []string
 }
 
-// FleetRefusal says why an override gave fewer than wanted.
+// FleetRefusal says why an override yielded fewer machines than wanted.
 type FleetRefusal struct {
 	Override Override
 	Class    market.Class
 	Err      *Error
 }
 
-// LaunchFleet buys what can be had of the overrides, in the order of the strategy.
+// LaunchFleet buys what the overrides can supply, in the order of the strategy.
 func (r *Region) LaunchFleet(now time.Time, q FleetRequest) (FleetResult, error) {
 	r.Advance(now)
 	if used, ok, err := r.tokenUsed(fleetToken(q.Token), q.Fingerprint); err != nil || ok {
@@ -74,7 +74,7 @@ func (r *Region) LaunchFleet(now time.Time, q FleetRequest) (FleetResult, error)
 	return result, nil
 }
 
-// fleetToken keeps the tokens of the two calls apart.
+// fleetToken gives fleets their own namespace of tokens.
 func fleetToken(token string) string {
 	if token == "" {
 		return ""
@@ -82,14 +82,14 @@ func fleetToken(token string) string {
 	return "fleet " + token
 }
 
-// purchase is what one override could give.
+// purchase is what one override can supply.
 type purchase struct {
 	override Override
 	request  LaunchRequest
 	offer    offer
-	room     int    // machines to be had
+	room     int    // machines available
 	count    int    // machines to buy
-	short    *Error // why not more
+	short    *Error // why no more are available
 }
 
 func (p purchase) weight() float64 { return cmp.Or(p.override.Weight, 1) }
@@ -109,7 +109,7 @@ func (r *Region) buy(q FleetRequest, class market.Class, units, least float64, r
 		most = q.MostSpot
 	}
 	if most > 0 {
-		most = max(1, most-r.costs(r.order, result.ID, class, seconds(r.now))) // 1 = nothing more
+		most = max(1, most-r.costs(r.order, result.ID, class, seconds(r.now))) // 0 means any, so 1 = nothing more
 	}
 	got := r.fill(plan, units, most, strategy == "diversified")
 	result.Refused = append(result.Refused, refused...)
@@ -137,7 +137,7 @@ func (r *Region) buy(q FleetRequest, class market.Class, units, least float64, r
 	}
 }
 
-// survey asks every override what it could give.
+// survey determines what every override can supply.
 func (r *Region) survey(q FleetRequest, class market.Class) (plan []purchase, refused []FleetRefusal) {
 	for _, o := range q.Overrides {
 		data := o.Template.Data
@@ -158,7 +158,7 @@ func (r *Region) survey(q FleetRequest, class market.Class) (plan []purchase, re
 	return plan, refused
 }
 
-// order sorts overrides by strategy; of equals the first given stays first.
+// order sorts overrides by strategy; the sort is stable.
 func order(plan []purchase, strategy string) {
 	unitPrice := func(p purchase) float64 { return float64(p.offer.price) / p.weight() }
 	slices.SortStableFunc(plan, func(a, b purchase) int {
@@ -169,13 +169,13 @@ func order(plan []purchase, strategy string) {
 			return cmp.Compare(b.room, a.room)
 		case "diversified":
 			return 0
-		default: // lowest-price and price-capacity-optimized: here every pool that has room is as deep as any other
+		default: // lowest-price and price-capacity-optimized: here every pool with room is equally deep
 			return cmp.Compare(unitPrice(a), unitPrice(b))
 		}
 	})
 }
 
-// costs returns what a fleet's machines of a class cost an hour.
+// costs returns the hourly cost of a fleet's machines of a class.
 func (c *Catalog) costs(list []*Instance, fleet string, class market.Class, now time.Time) (sum market.USD) {
 	for _, i := range list {
 		if i.Fleet != fleet || i.Pool.Class != class || !i.State.Alive() {
@@ -183,15 +183,15 @@ func (c *Catalog) costs(list []*Instance, fleet string, class market.Class, now 
 		}
 		price := c.types[i.Pool.Type].OnDemand
 		if class == market.Spot {
-			price, _ = c.config.Spot[i.Pool].At(now) // it was bought in a pool that has a price
+			price, _ = c.config.Spot[i.Pool].At(now) // its pool had a price when it was bought
 		}
 		sum += price
 	}
 	return sum
 }
 
-// fill spreads the units over the plan, as far as they cost no more than most an hour (0 = any), and gives how many it placed. Pools and
-// account limits are shared by overrides: what one takes the others do not have.
+// fill spreads the units over the plan, as long as they cost at most most an hour (0 = any), and returns how many it placed. Overrides
+// share pools and account limits: what one takes, others cannot have.
 func (r *Region) fill(plan []purchase, units float64, most market.USD, spread bool) (got float64) {
 	taken := make(map[market.Pool]int)
 	total := 0
@@ -226,7 +226,7 @@ func (r *Region) fill(plan []purchase, units float64, most market.USD, spread bo
 	return got
 }
 
-// shortFor returns why that many machines of a pool, among that many of its class, cannot be had.
+// shortFor returns why this number of machines of a pool, or of its class, is not available; nil if it is.
 func (r *Region) shortFor(pool market.Pool, inPool, inClass int) *Error {
 	if left, short := r.inPool(pool, inPool); left < inPool {
 		return short

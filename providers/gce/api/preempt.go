@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Preempt has Compute Engine take machines back as it does itself, notice first: a simulated maintenance event, which preempts
-// Spot and preemptible machines (instances.simulateMaintenanceEvent). It is for drills. Unknown machines are left out.
+// Preempt makes Compute Engine reclaim machines as it does itself, notice first: a simulated maintenance event preempts Spot and
+// preemptible machines (instances.simulateMaintenanceEvent). It is for drills. Unknown machines are skipped.
 func (c *Cloud) Preempt(ctx context.Context, ids ...provisioner.InstanceID) error {
 	return c.each(ctx, ids, func(ctx context.Context, zone string, id provisioner.InstanceID) error {
 		return c.try(ctx, "simulating a maintenance event of instance "+string(id), c.config.AttemptTimeout, func(ctx context.Context) error {

@@ -1,6 +1,6 @@
-// Package child runs a user's program on a machine, as a child of the agent, and has it compute rounds (apps.Child): it starts the
-// program by package program, talks to it over a Unix socket and shared memory (python/wire.md), and starts it again when it fails.
-// It knows nothing about splits, servers or where rows come from.
+// Package child runs a user's program on a machine, as a child of the agent, and makes it compute rounds (apps.Child): it starts the
+// program by package program, talks to it over a Unix socket and shared memory (python/wire.md), and restarts it when it fails. It knows
+// nothing about splits, servers or where rows come from.
 package child
 
 import (
@@ -23,19 +23,19 @@ import (
 	"github.com/tierml/tierml/program"
 )
 
-// Config has what a child needs.
+// Config configures a child.
 type Config struct {
 	Terms   apps.Terms
-	Store   string // where the model as it begins is kept for all machines
-	Retries int    // how often in a row the program may fail
-	// Start begins an attempt of the program with another variable in its environment, and ends the one before. What happens to it goes to Ended.
+	Store   string // where the initial model is kept for all machines
+	Retries int    // how many times in a row the program may fail
+	// Start begins an attempt of the program with an additional environment variable, and ends the previous one. Its events go to Ended.
 	Start func(attempt uint64, environment map[string]string) error
 	Log   *slog.Logger
-	// HelloWithin is how long the program may take from its start to its first pull; 0 = the default.
+	// HelloWithin bounds the time from the program's start to its first pull; 0 = the default.
 	HelloWithin time.Duration
 	// Grace is how long the program may continue after its last round; 0 = the default.
 	Grace time.Duration
-	// StuckAfter is how long a round may take at least before it counts as stuck; 0 = the default. See patience.
+	// StuckAfter is the minimum time before a round counts as stuck; 0 = the default. See patience.
 	StuckAfter time.Duration
 }
 
@@ -43,15 +43,15 @@ const (
 	helloWithin = 20 * time.Minute // it may load a model
 	stuckAfter  = 2 * time.Minute
 	byeGrace    = 3 * time.Second
-	closedGrace = 30 * time.Second // how it ended says more
-	// stuckTimes is how many times the median round a round may take.
+	closedGrace = 30 * time.Second // its exit status says more
+	// stuckTimes bounds a round, in multiples of the median round.
 	stuckTimes = 10
 )
 
-// ErrFailed is the end of a program that has failed for good. Run says why.
+// ErrFailed is the error of a program that has failed permanently. Run returns the reason.
 var ErrFailed = errors.New("the program failed")
 
-// Variable tells the program where its agent is.
+// Variable tells the program how to reach its agent.
 const Variable = "TIERML_TIERS"
 
 // Child is the program of a machine. Its Run method owns it.
@@ -66,21 +66,21 @@ type Child struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
 	faulty  chan struct{} // holds a token when broken was set
-	session *session      // nil = there is none
+	session *session      // nil = none
 	attempt uint64
 	since   time.Time // of the attempt
-	entered bool      // the attempt wanted a round
+	entered bool      // the attempt requested a round
 	failed  error     // for good
 	failing int       // attempts that failed since a round counted
-	broken  string    // why the session was ended by us
-	closed  time.Time // the socket, by the program within a round; zero = it was not
+	broken  string    // why the agent ended the session
+	closed  time.Time // when the program closed the socket within a round; zero = it did not
 	over    bool
-	took    []time.Duration // by the last rounds
+	took    []time.Duration // durations of the last rounds
 
-	memory *memory // of the session, and of the one after it
+	memory *memory // of the session, and of the next one
 
-	// Of Round's caller.
-	refused int    // deliveries in a row that were not numbers
+	// Used only by Round's caller.
+	refused int    // consecutive deliveries that were not finite
 	given   uint64 // sum of the rows at the first such delivery
 }
 
@@ -95,9 +95,9 @@ func New(cfg Config) (*Child, error) {
 	if cfg.Grace == 0 {
 		cfg.Grace = byeGrace
 	}
-	dir, listen, err := listenBelow(os.Getenv("HOME")) // of the machine: a killed one leaves nothing elsewhere
+	dir, listen, err := listenBelow(os.Getenv("HOME")) // on the machine: a killed child leaves nothing elsewhere
 	if err != nil {
-		dir, listen, err = listenBelow("") // its name may be too long for a socket's
+		dir, listen, err = listenBelow("") // its name may be too long for a socket
 	}
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func listenBelow(parent string) (dir string, listen *net.UnixListener, err error
 	return dir, listen, nil
 }
 
-// Ended takes the end of an attempt. Only the newest counts.
+// Ended handles the end of an attempt. Only the newest counts.
 func (c *Child) Ended(e program.Exited) {
 	c.mu.Lock()
 	newest := e.Attempt == c.attempt
@@ -130,13 +130,13 @@ func (c *Child) Ended(e program.Exited) {
 	}
 }
 
-// change tells everybody who waits that something has changed. The caller holds mu.
+// change wakes everybody who waits for a change. mu must be held.
 func (c *Child) change() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// Run keeps the program running until ctx is done. It returns an error when the program has failed for good.
+// Run keeps the program running until ctx is done. It returns an error when the program has failed permanently.
 func (c *Child) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	serving.Go(c.accept)
@@ -162,7 +162,7 @@ func (c *Child) Run(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
-// sayBye has the program leave its steps, and waits a little for its end.
+// sayBye makes the program leave its steps, and waits a little for its end.
 func (c *Child) sayBye() {
 	c.mu.Lock()
 	s := c.session
@@ -239,7 +239,7 @@ func (c *Child) present() uint64 {
 	return c.attempt
 }
 
-// stuck is why the attempt is given up although it lives; empty = it is not.
+// stuck returns why a live attempt should be given up; empty = it should not.
 func (c *Child) stuck(now time.Time) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,7 +272,7 @@ func (c *Child) patience() time.Duration {
 	return max(stuckTimes*sorted[len(sorted)/2], c.cfg.StuckAfter)
 }
 
-// describe says how an attempt ended that should not have, and that may never have wanted a round.
+// describe describes how an attempt ended unexpectedly, possibly without ever requesting a round.
 func describe(e program.Exited, entered bool) string {
 	how := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != "" {
@@ -298,7 +298,7 @@ func describe(e program.Exited, entered bool) string {
 	return text
 }
 
-// lastOf returns the end of a text, from the beginning of a line if that leaves anything.
+// lastOf returns the end of a text, starting at a line if possible.
 func lastOf(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -310,10 +310,10 @@ func lastOf(text string, most int) string {
 	return text
 }
 
-// Hurry has the round under way end with its present step; for good, if the machine is about to go, later ones with their first.
+// Hurry ends the current round after its present step and, if the machine is about to go, later ones after their first.
 func (c *Child) Hurry(forGood bool) {
 	if c.cfg.Terms.Deterministic {
-		return // a part of a round is another result
+		return // a partial round is a different result
 	}
 	if forGood {
 		c.warned.Store(true)
@@ -355,7 +355,7 @@ func (c *Child) idle(ctx context.Context) (*session, error) {
 	}
 }
 
-// Round implements apps.Child. When the program dies meanwhile, the one that is started after it does the round from its beginning.
+// Round implements apps.Child. If the program dies meanwhile, its successor repeats the round from the beginning.
 func (c *Child) Round(ctx context.Context, o apps.Order, give func(to []float32)) (apps.Delivery, []float32, error) {
 	for {
 		s, err := c.idle(ctx)
@@ -379,7 +379,7 @@ func (c *Child) Round(ctx context.Context, o apps.Order, give func(to []float32)
 	}
 }
 
-// send gives a session an order.
+// send sends an order to a session.
 func (c *Child) send(s *session, o apps.Order) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -398,8 +398,8 @@ func (c *Child) send(s *session, o apps.Order) error {
 	return err
 }
 
-// awaitPush waits for the result of an order; false: the session ended. When ctx ends, the shared word has the program leave the round: what it still
-// delivers of it counts for nothing.
+// awaitPush waits for the result of an order; false: the session ended. When ctx ends, the shared word makes the program leave the round:
+// its delivery no longer counts.
 func (c *Child) awaitPush(ctx context.Context, s *session) (apps.Delivery, bool, error) {
 	for {
 		c.mu.Lock()
@@ -422,7 +422,7 @@ func (c *Child) awaitPush(ctx context.Context, s *session) (apps.Delivery, bool,
 	}
 }
 
-// notFinite returns the first place of a value that is no number; -1 = there is none.
+// notFinite returns the index of the first value that is not finite; -1 = none.
 func notFinite(values []float32) int {
 	const block = 4096 // floats that stay in the cache
 	for at := 0; at < len(values); at += block {
@@ -437,11 +437,11 @@ func notFinite(values []float32) int {
 	return -1
 }
 
-// mostRefused is how many rounds in a row may change nothing anywhere.
+// mostRefused is the limit of consecutive rounds that change nothing anywhere.
 const mostRefused = 3
 
-// judge refuses a delta that is not numbers. If that happens three times to rows that nobody has changed meanwhile, no replica delivers, and the
-// program has failed.
+// judge refuses a delta that is not finite. If that happens three times to rows that nobody has changed meanwhile, no replica delivers, and
+// the program has failed.
 func (c *Child) judge(s *session, o apps.Order, d apps.Delivery, rows, delta []float32) (apps.Delivery, []float32, error) {
 	c.mu.Lock()
 	c.failing = 0

@@ -14,8 +14,8 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// The tables hold what a model has moved by. What it began as is in the store, once for all machines: as the program wrote it, by its digest,
-// and a description of it, which is written last and names the file.
+// The tables hold the model's change. The initial model is in the store, once for all machines: as the program wrote it, by its digest, and
+// a description, which is written last and names the file.
 const (
 	helloFile = "hello.json"
 	storeWait = 10 * time.Minute
@@ -27,7 +27,7 @@ type description struct {
 	File string `json:"file"`
 }
 
-// known returns what the first program said; nil = this is the first.
+// known returns the first program's hello; nil = this is the first.
 func (c *Child) known() (*kept, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeWait)
 	defer cancel()
@@ -53,7 +53,7 @@ func read(ctx context.Context, store string) (d description, err error) {
 	return d, nil
 }
 
-// keep puts the model as it began into the store. Two machines may do so at once: the last description counts, and each compares itself with it.
+// keep stores the initial model. Two machines may do so at once: the last description counts, and each compares itself with it.
 func (c *Child) keep(m *message, file string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), storeWait)
 	defer cancel()
@@ -95,7 +95,7 @@ func (c *Child) keep(m *message, file string) error {
 	return errors.Join(err, os.Remove(file))
 }
 
-// Initial opens the model as it began, and returns the names of the tensors that travel, in order.
+// Initial opens the initial model, and returns the names of the trained tensors, in order.
 func Initial(ctx context.Context, store string) (names []string, file io.ReadCloser, err error) {
 	d, err := read(ctx, store)
 	if err != nil {

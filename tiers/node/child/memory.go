@@ -10,9 +10,8 @@ import (
 	"unsafe"
 )
 
-// memory is what the agent and the program share: a page whose first word says what to do with the round under way, the rows, and the
-// delta. It is a file without a name, which the program gets with the welcome: it takes nothing of /dev/shm, and cannot be made shorter
-// under us.
+// memory is shared by the agent and the program: a page whose first word controls the current round, the rows, and the delta. It is a file
+// without a name, which the program gets with the welcome: it needs no space in /dev/shm, and the program cannot shorten it.
 type memory struct {
 	file *os.File
 	all  []byte
@@ -24,13 +23,13 @@ const page = 4096
 const (
 	wordWork    = 0 // all steps
 	wordDeliver = 1 // end with this step, and deliver
-	wordLeave   = 2 // end with this step: the round counts for nothing
+	wordLeave   = 2 // end with this step: the round does not count
 )
 
 // memoryBytes is the size for that many floats.
 func memoryBytes(floats int) int64 { return page + 8*int64(floats) }
 
-// unnamed makes the file; tests have it fail.
+// unnamed creates the file; a variable so that tests can make it fail.
 var unnamed = inMemory
 
 func newMemory(floats int, log *slog.Logger) (*memory, error) {
@@ -51,7 +50,8 @@ func newMemory(floats int, log *slog.Logger) (*memory, error) {
 	return &memory{file: file, all: all}, nil
 }
 
-// onDisk returns a file of that size without a name. All of it is written now: on a full disk, a mapping of less would end the agent later.
+// onDisk returns a file of that size without a name. The whole file is written now: on a full disk, accessing a sparse mapping would kill
+// the agent later.
 func onDisk(size int64) (*os.File, error) {
 	file, err := os.CreateTemp("", "tierml-memory-")
 	if err != nil {
@@ -78,5 +78,5 @@ func (m *memory) delta(n int) []float32 { return m.floats(page+4*n, n) }
 
 func (m *memory) set(word uint32) { atomic.StoreUint32((*uint32)(unsafe.Pointer(&m.all[0])), word) }
 
-// close gives the file up. The mapping stays: who still reads a delta must not fall.
+// close closes the file. The mapping stays, since readers of a delta must not crash.
 func (m *memory) close() { _ = m.file.Close() }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inMemory returns a file of that size in memory, which nobody can make shorter or longer.
+// inMemory returns an in-memory file of a fixed size.
 func inMemory(size int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate("tierml", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

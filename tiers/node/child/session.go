@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/apps"
 )
 
-// The messages are one line of JSON each. Version grows when a program of before would misunderstand one.
+// Each message is one line of JSON. Version grows when an older program would misunderstand a message.
 const (
 	version     = 1
 	mostHello   = 16 << 20
@@ -33,7 +33,7 @@ const (
 	typePull    = "pull"    // the program is ready for a round
 	typeRound   = "round"   // the agent: the rows are in the memory
 	typePush    = "push"    // the program: the delta is in the memory
-	typeBye     = "bye"     // either: this is the end, and why
+	typeBye     = "bye"     // either: the conversation ends, and why
 )
 
 // message is any of the six.
@@ -46,18 +46,18 @@ type message struct {
 	Rate      float64  `json:"rate,omitempty"`
 	Momentum  *float64 `json:"momentum,omitempty"`
 	Transport string   `json:"transport,omitempty"`
-	Total     int      `json:"total,omitempty"` // steps; 0 = as the job has it
+	Total     int      `json:"total,omitempty"` // steps; 0 = the job decides
 	Tensors   []Tensor `json:"tensors,omitempty"`
-	Digest    string   `json:"digest,omitempty"` // of the model's floats as it begins
+	Digest    string   `json:"digest,omitempty"` // of the model's initial floats
 
 	// Of welcome.
 	Job     *apps.Terms `json:"job,omitempty"`
 	Bytes   int64       `json:"bytes,omitempty"`   // of the memory
-	Initial string      `json:"initial,omitempty"` // file that the model as it begins is to be written to
+	Initial string      `json:"initial,omitempty"` // file to write the initial model to
 
-	// Of round and push.
+	// For round and push.
 	Round   int64   `json:"round,omitempty"`
-	Number  uint64  `json:"number,omitempty"` // of the order: a push names its round's
+	Number  uint64  `json:"number,omitempty"` // of the order: a push has its round's number
 	Replica int     `json:"replica"`
 	First   int     `json:"first"`
 	Steps   int     `json:"steps"`
@@ -68,14 +68,14 @@ type message struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Tensor is one that travels. Its floats follow those of the tensor before.
+// Tensor is a trained tensor. Its floats follow those of the previous tensor.
 type Tensor struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
 	Shape []int  `json:"shape"`
 }
 
-// floats is how many a tensor has; -1: its shape is none.
+// floats returns a tensor's size; -1: its shape is invalid.
 func (t Tensor) floats() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -105,7 +105,7 @@ type session struct {
 	pushed *apps.Delivery
 }
 
-func (s *session) close() { s.ends.Do(func() { _ = s.conn.Close() }) } // what it says does not matter any more
+func (s *session) close() { s.ends.Do(func() { _ = s.conn.Close() }) } // further messages do not matter
 
 func (s *session) write(m message) error { return s.send(m, nil) }
 
@@ -119,7 +119,7 @@ func (s *session) send(m message, file *os.File) error {
 	if file != nil {
 		rights = syscall.UnixRights(int(file.Fd()))
 	}
-	_ = s.conn.SetWriteDeadline(time.Now().Add(10 * time.Second)) // it reads when it has time: a line fits the socket's buffer
+	_ = s.conn.SetWriteDeadline(time.Now().Add(10 * time.Second)) // the program reads when it has time: a line fits the socket's buffer
 	_, _, err = s.conn.WriteMsgUnix(append(text, '\n'), rights, nil)
 	return err
 }
@@ -157,7 +157,7 @@ func readLine(r *bufio.Reader, most int) (line []byte, err error) {
 
 func clip(line []byte) []byte { return bytes.TrimSpace(line[:min(len(line), 80)]) }
 
-// tensorAt names the tensor that a float of the model is in.
+// tensorAt names the tensor that a float of the model belongs to.
 func (s *session) tensorAt(i int) string {
 	for _, t := range s.tensors {
 		if i -= t.floats(); i < 0 {
@@ -167,7 +167,7 @@ func (s *session) tensorAt(i int) string {
 	return "?"
 }
 
-// accept serves connections, one after the other.
+// accept serves connections, one after another.
 func (c *Child) accept() {
 	var each sync.WaitGroup
 	defer each.Wait()
@@ -183,7 +183,7 @@ func (c *Child) accept() {
 	}
 }
 
-// serve is one connection's life.
+// serve serves one connection.
 func (c *Child) serve(s *session) {
 	err := c.greet(s)
 	if err == nil {
@@ -212,7 +212,7 @@ func (c *Child) serve(s *session) {
 
 var errSecond = errors.New("this program has a tierml.DiLoCo context already: use one for all parameters")
 
-// greet takes the hello, and answers it.
+// greet receives the hello, and answers it.
 func (c *Child) greet(s *session) error {
 	_ = s.conn.SetReadDeadline(time.Now().Add(time.Minute))
 	m, err := s.next(mostHello)
@@ -261,7 +261,7 @@ func (c *Child) greet(s *session) error {
 	return c.introduce(s, &m, welcome.Initial)
 }
 
-// introduce waits for the program to be ready. The first of all machines keeps the model as it began for the others, and for the export.
+// introduce waits for the program to be ready. The first machine stores the initial model for the others, and for the export.
 func (c *Child) introduce(s *session, hello *message, initial string) error {
 	m, err := s.next(mostMessage)
 	if err != nil {
@@ -323,7 +323,7 @@ func (c *Child) agree(m *message) error {
 	return nil
 }
 
-// hear takes a session's messages until it ends.
+// hear handles a session's messages until it ends.
 func (c *Child) hear(s *session) error {
 	for {
 		m, err := s.next(mostMessage)
@@ -375,7 +375,7 @@ func (c *Child) takePull(s *session) error {
 	return nil
 }
 
-// kept is what the first program said of the model, for the others and for the export.
+// kept is the first program's description of the model, for the others and for the export.
 type kept struct {
 	Version int      `json:"version"`
 	Digest  string   `json:"digest"`
@@ -405,12 +405,12 @@ func (k *kept) differs(m *message) error {
 
 var seed = maphash.MakeSeed()
 
-// checksum is of floats, for this process.
+// checksum hashes floats, for use in this process.
 func checksum(values []float32) uint64 {
 	return maphash.Bytes(seed, unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), 4*len(values)))
 }
 
-// fileDigest names a file's contents.
+// fileDigest returns the digest of a file's contents.
 func fileDigest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

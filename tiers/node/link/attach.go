@@ -65,8 +65,8 @@ func (s *control) Attach(grpcStream pb.Control_AttachServer) error {
 	return status.Error(codes.Aborted, err.Error())
 }
 
-// enter makes a stream its machine's present one: the stream before it is ended, and everything that it said
-// has been handed on when enter returns.
+// enter makes a stream its machine's present one: the previous stream is ended, and all its messages have been passed on when enter
+// returns.
 func (l *Link) enter(id ps.ServerID, cancel context.CancelCauseFunc) (*session, *stream) {
 	mine := &stream{cancel: cancel, ended: make(chan struct{})}
 	l.mu.Lock()
@@ -85,8 +85,7 @@ func (l *Link) enter(id ps.ServerID, cancel context.CancelCauseFunc) (*session, 
 	return node, mine
 }
 
-// begin takes the conversation up where it was, or starts over if the machine's process is a new one: commands for the
-// old one are of no use to it.
+// begin resumes the conversation, or restarts it if the machine's process is new: commands for the old one no longer matter.
 func (n *session) begin(first *pb.FromNode) *outbox.Line[tiers.Command] {
 	if n.process != first.GetProcess() {
 		if n.process != "" {
@@ -117,7 +116,7 @@ func sendAll(ctx context.Context, to pb.Control_AttachServer, line *outbox.Line[
 	}
 }
 
-// receiveAll hands on what the node says, until the stream ends or is replaced; it gives the reason.
+// receiveAll passes on the node's messages, until the stream ends or is replaced; it returns the reason.
 func (l *Link) receiveAll(ctx context.Context, from pb.Control_AttachServer, id ps.ServerID, node *session) error {
 	messages, failed := make(chan *pb.FromNode), make(chan error, 1)
 	l.goroutines.Go(func() { // ends when Attach has returned at the latest: Recv fails then

@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/tiers/node/wire"
 )
 
-// limitedListener refuses connections beyond mostConnections at a time.
+// limitedListener refuses connections beyond mostConnections.
 type limitedListener struct {
 	net.Listener
 	log   *slog.Logger
@@ -53,7 +53,7 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// caught keeps a panic over what one machine said from ending the controller.
+// caught prevents a panic about one machine's message from ending the controller.
 func caught(log *slog.Logger) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 		defer func() {
@@ -87,7 +87,7 @@ func (l *Link) hello(stream pb.Control_AttachServer) (*pb.FromNode, error) {
 	}
 }
 
-// report reads what a machine says, whose numbers are within bounds.
+// report decodes a machine's report and checks that its numbers are within bounds.
 func (l *Link) report(m *pb.FromNode) (tiers.Report, error) {
 	r, err := wire.DecodeReport(m)
 	if err != nil {

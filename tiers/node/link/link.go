@@ -1,9 +1,8 @@
-// Package link is the controller's end of the control plane: a server that machines attach to. It hands the controller what
-// they report and takes what it commands, as Go values. It decides nothing: which machine may attach, and what a broken stream means, is
-// the caller's business.
+// Package link is the controller's end of the control plane: a server that machines attach to. It passes reports to the controller and
+// accepts its commands, as Go values. It decides nothing: which machine may attach, and what a broken stream means, is up to the caller.
 //
-// A machine's process has one conversation with one Link, which outlives broken streams: each report and each command arrives
-// once and in order. Heartbeats are sent only while there is a stream.
+// A machine's process has one conversation with one Link, which outlives broken streams: each report and each command arrives once and in
+// order. Heartbeats are sent only while there is a stream.
 package link
 
 import (
@@ -30,53 +29,53 @@ import (
 )
 
 const (
-	// A dead stream is noticed after pingAfter + pingTimeout at the latest (wall clock).
+	// A dead stream is detected after at most pingAfter + pingTimeout (wall clock).
 	pingAfter   = 5 * time.Second
 	pingTimeout = 5 * time.Second
-	// Nodes ping every 10 s, the shortest that grpc-go allows a client; a server must allow it more often than
-	// that, or it ends the connection with "too many pings".
+	// Nodes ping every 10 s, the minimum that grpc-go allows a client; a server must allow more frequent pings, or it ends the connection
+	// with "too many pings".
 	leastPing = 5 * time.Second
 	// Marks of all splits in all partitions are the largest message.
 	largestMessage = 64 << 20
 
 	defaultBacklog = 4096
 
-	// mostConnections is how many connections there are at a time: more than a run has machines. Others are closed.
+	// mostConnections bounds the connections: more than a run has machines. Others are closed.
 	mostConnections = 2048
-	// streamsEach is how many streams a connection may have: machines have one, and for a moment the one before it.
+	// streamsEach bounds the streams of a connection: machines have one, and for a moment also the previous one.
 	streamsEach = 4
-	// patience is how long a connection may take to become one, and a stream until its Hello.
+	// patience bounds the time for setting up a connection, and from a stream's start to its Hello.
 	patience = 10 * time.Second
 	// idle is how long a connection may be without a stream.
 	idle = time.Minute
 )
 
 var (
-	// ErrUnknownNode: nothing was ever heard from that machine.
+	// ErrUnknownNode: the machine has never attached.
 	ErrUnknownNode = errors.New("no such node has attached")
-	// ErrBacklog: the machine has not taken its commands for long; it is as good as gone.
+	// ErrBacklog: the machine has not received its commands for long; treat it as gone.
 	ErrBacklog = errors.New("too many commands wait for the node")
 )
 
 // Config says where to listen and whom to accept.
 type Config struct {
 	Listener net.Listener
-	// TLS: the listener gives connections that speak TLS, as *tls.Conn, whose other end has shown a certificate with the
-	// machine's name. Without it, the listener must be out of reach of other hosts.
+	// TLS: the listener returns *tls.Conn connections whose other end has presented a certificate with the machine's name. Without it, the
+	// listener must be unreachable from other hosts.
 	TLS bool
-	// Plaintext allows a listener without TLS that other hosts can reach: for measurements in a network of their own.
+	// Plaintext allows a listener without TLS that other hosts can reach: for measurements in an isolated network.
 	Plaintext bool
-	// Accept checks a machine's Hello, its token above all. An error refuses it for good: the node ends.
+	// Accept checks a machine's Hello, above all its token. An error refuses it permanently: the node ends.
 	Accept func(tiers.Hello) error
-	// Schema bounds the numbers of what machines report; nil: they are bounded by their types alone.
+	// Schema bounds the numbers in machines' reports; nil: only their types do.
 	Schema *ps.Schema
 	Log    *slog.Logger
-	// Backlog is how many commands may wait for one node; 0 = 4096.
+	// Backlog bounds the commands waiting for one node; 0 = 4096.
 	Backlog int
 }
 
-// FromNode is something that a node said, or that its stream broke. A node's first one is a tiers.Hello; after
-// Disconnected the next is a Hello again.
+// FromNode is a node's report, or the end of its stream. A node's first report is a tiers.Hello; after Disconnected the next is a Hello
+// again.
 type FromNode struct {
 	ID           ps.ServerID
 	Report       tiers.Report // nil: the stream broke
@@ -98,7 +97,7 @@ type Link struct {
 	nodes map[ps.ServerID]*session
 }
 
-// Listen starts to accept nodes. It ends with ctx or with Close, whichever is first; Close must be called either way.
+// Listen starts to accept nodes. It ends with ctx or with Close, whichever is first; Close must be called in any case.
 func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	if cfg.Listener == nil || cfg.Accept == nil || cfg.Log == nil {
 		return nil, errors.New("link: Listener, Accept and Log must be set")
@@ -135,7 +134,7 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	pb.RegisterControlServer(l.server, &control{link: l})
 	l.goroutines.Go(func() {
 		listener := cfg.Listener
-		if !cfg.TLS { // with TLS every client has shown a certificate of the run
+		if !cfg.TLS { // with TLS every client has presented a certificate of the run
 			listener = &limitedListener{Listener: listener, log: cfg.Log}
 		}
 		if err := l.server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -152,10 +151,10 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	return l, nil
 }
 
-// Reports returns what nodes say. Nodes wait while there is no reader. The channel is closed by Close.
+// Reports returns the nodes' reports. Nodes wait while there is no reader. The channel is closed by Close.
 func (l *Link) Reports() <-chan FromNode { return l.reports }
 
-// Receive hands out what nodes say, until ctx is done or the link is closed.
+// Receive passes on reports until ctx is done or the link is closed.
 func (l *Link) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, error)) error {
 	for {
 		select {
@@ -170,8 +169,8 @@ func (l *Link) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, er
 	}
 }
 
-// Send gives a node a command, after those sent to it before. It does not wait for the node: the command goes when
-// the node has a stream, also after a break.
+// Send sends a command to a node, after earlier ones. It does not wait for the node: the command is delivered when the node has a stream,
+// even after a break.
 func (l *Link) Send(id ps.ServerID, c tiers.Command) error {
 	if _, err := wire.EncodeCommand(c); err != nil {
 		return err
@@ -207,7 +206,7 @@ func (l *Link) stop() {
 	l.server.Stop()
 }
 
-// emit hands something to the caller; false when the link is closing.
+// emit passes something to the caller; false when the link is closing.
 func (l *Link) emit(r FromNode) bool {
 	select {
 	case l.reports <- r:
@@ -224,12 +223,12 @@ type session struct {
 	// Guarded by Link.mu.
 	present *stream
 
-	// Owned by the present stream, which has waited for the one before it.
+	// Owned by the present stream, which has waited for the previous one.
 	process string
 }
 
 // stream is one connection of one machine.
 type stream struct {
 	cancel context.CancelCauseFunc
-	ended  chan struct{} // closed when nothing more comes from it
+	ended  chan struct{} // closed when nothing more arrives on it
 }

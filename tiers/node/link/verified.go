@@ -29,7 +29,7 @@ func (verifiedTLS) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInf
 
 func (s verifiedTLS) Clone() credentials.TransportCredentials { return s }
 
-// named wants the certificate of a stream's other end to be that of the machine which it says it is.
+// named requires that the certificate of a stream's other end is that of the machine it claims to be.
 func named(ctx context.Context, machine ps.ServerID) error {
 	p, ok := grpcpeer.FromContext(ctx)
 	if !ok {

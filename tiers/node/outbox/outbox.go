@@ -1,5 +1,5 @@
-// Package outbox keeps messages until the other side has them, so that a conversation outlives its
-// connections: each side of the control plane has one. It does not know what the messages are.
+// Package outbox keeps messages until the other side has them, so that a conversation outlives its connections: each side of the control
+// plane has one. It does not know what the messages are.
 package outbox
 
 import (
@@ -11,8 +11,8 @@ import (
 // ErrReplaced says that a later connection has taken over.
 var ErrReplaced = errors.New("replaced by a later connection")
 
-// Box holds messages in order. Each has a number, from 1 on; the other side acknowledges by number, and after a
-// broken connection what it does not have is sent again.
+// Queue holds messages in order. Each has a number, from 1 on; the other side acknowledges by number, and after a broken connection
+// unacknowledged messages are sent again.
 //
 // Invariant: waiting[i] has number dropped+1+i, and the first `sent` of waiting went out on this connection.
 type Queue[M any] struct {
@@ -20,21 +20,21 @@ type Queue[M any] struct {
 
 	mu      sync.Mutex
 	waiting []M
-	dropped uint64        // numbers up to here are acknowledged
+	dropped uint64        // the highest acknowledged number
 	sent    int           // of waiting
 	line    *Line[M]      // the present connection
-	owed    bool          // an acknowledgement is to be sent
+	owed    bool          // an acknowledgement must be sent
 	got     uint64        // highest number received from the other side
 	wake    chan struct{} // holds a token when there may be something to send
 	empty   chan struct{} // closed and replaced whenever the last waiting message is acknowledged
 }
 
-// New returns an empty box for at most limit unacknowledged messages; 0 = no limit.
+// New returns an empty queue for at most limit unacknowledged messages; 0 = no limit.
 func New[M any](limit int) *Queue[M] {
 	return &Queue[M]{limit: limit, wake: make(chan struct{}, 1), empty: make(chan struct{})}
 }
 
-// Put adds a message; false when the box is full.
+// Put adds a message; false if the queue is full.
 func (b *Queue[M]) Put(m M) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,8 +79,8 @@ func (b *Queue[M]) drop(received uint64) {
 	}
 }
 
-// Received notes a number from the other side and reports whether it is new; repeated ones are to be ignored.
-// Number 0 stands for messages that are not counted, and is never new.
+// Received records a number from the other side and reports whether it is new; repeated ones must be ignored. Number 0 stands for messages
+// that are not counted, and is never new.
 func (b *Queue[M]) Received(number uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,8 +103,7 @@ func (b *Queue[M]) Got() uint64 {
 	return b.got
 }
 
-// Forget starts over with a new other side: what the old one sent is forgotten, and of what waited for it only what
-// keep wants stays.
+// Forget starts over with a new other side: the old one's messages are forgotten, and only waiting messages that keep accepts stay.
 func (b *Queue[M]) Forget(keep func(M) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,18 +116,18 @@ func (b *Queue[M]) Forget(keep func(M) bool) {
 	b.waiting, b.dropped, b.sent, b.line, b.got, b.owed = kept, 0, 0, nil, 0, false
 }
 
-// Envelope is what Next gives: a message, or with number 0 none, only the acknowledgement Got.
+// Envelope is what Next returns: a message or, with number 0, only the acknowledgement Got.
 type Envelope[M any] struct {
 	Number  uint64
 	Message M
 	Got     uint64
 }
 
-// Line is one connection's view of a box.
+// Line is one connection's view of a queue.
 type Line[M any] struct{ box *Queue[M] }
 
-// Next waits for the next thing to send. One goroutine at a time may call it. Once a later connection has begun it
-// gives ErrReplaced.
+// Next waits for the next thing to send. Only one goroutine may call it at a time. Once a later connection has begun it returns
+// ErrReplaced.
 func (l *Line[M]) Next(ctx context.Context) (Envelope[M], error) {
 	for {
 		if letter, ok, err := l.box.take(l); ok || err != nil {

@@ -1,5 +1,5 @@
-// Package splitdir is where a job's splits lie: one directory, one file per split. The data's cutter writes here, and
-// nodes read. It does not know the files' contents.
+// Package splitdir is where a job's splits are: one directory, one file per split. The data's cutter writes here, and nodes read. It does
+// not know the files' contents.
 package splitdir
 
 import (
@@ -21,7 +21,7 @@ import (
 // Name returns a split's file name.
 func Name(id ps.Split) string { return fmt.Sprintf("split-%05d", id) }
 
-// Create returns the way to write splits into a directory that exists. Files are durable once closed without error.
+// Create returns a function that writes splits into an existing directory. Files are durable once closed without error.
 func Create(directory string) apps.Create {
 	return func(id ps.Split) (io.WriteCloser, error) {
 		f, err := os.Create(filepath.Join(directory, Name(id)))
@@ -63,10 +63,10 @@ func open(place string, id ps.Split) (io.ReadCloser, error) {
 	return os.Open(filepath.Join(directory, Name(id)))
 }
 
-// largest is more than any split of a job has: it is read into memory, and others may have rights to write where it lies.
+// largest exceeds any split of a job: it is read into memory, and others may be allowed to write there.
 const largest = 8 << 30
 
-// bounded is a file of which no more is read.
+// bounded limits how much is read of a file.
 type bounded struct {
 	io.ReadCloser
 	left int64
@@ -80,7 +80,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Upload copies the splits in a directory to a folder that machines elsewhere reach.
+// Upload copies the splits in a directory to a folder that remote machines can reach.
 func Upload(ctx context.Context, directory, folder string, splits int) error {
 	for id := range splits {
 		name := Name(ps.Split(id))

@@ -1,5 +1,5 @@
-// Package wire turns the messages of package tiers into their protobuf form and back. It is a plain
-// translation, one function per message: it checks that a message is whole and knows no meaning.
+// Package wire converts the messages of package tiers to protobuf and back. It is a plain translation, one function per message: it checks
+// that a message is complete but does not interpret it.
 package wire
 
 import (
@@ -84,7 +84,7 @@ func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 	return m, nil
 }
 
-// DecodeCommand reads what EncodeCommand gave.
+// DecodeCommand decodes the result of EncodeCommand.
 func DecodeCommand(m *pb.ToNode) (tiers.Command, error) {
 	c := tiers.Command{ID: m.GetId()}
 	switch do := m.GetDo().(type) {

@@ -26,7 +26,7 @@ func decodeRun(m *pb.RunProgram) tiers.RunProgram {
 	}
 }
 
-// encodeProgram sets the report of a program. Its output may hold any bytes, and protobuf takes UTF-8 alone.
+// encodeProgram sets the report of a program. Its output may hold any bytes, but protobuf accepts only UTF-8.
 func encodeProgram(m *pb.FromNode, r tiers.Report) {
 	switch r := r.(type) {
 	case tiers.ProgramStarted:
@@ -49,7 +49,7 @@ func encodeProgram(m *pb.FromNode, r tiers.Report) {
 	}
 }
 
-// decodeProgram is nil for reports of other kinds.
+// decodeProgram returns nil for reports of other kinds.
 func decodeProgram(m *pb.FromNode) tiers.Report {
 	switch r := m.GetReport().(type) {
 	case *pb.FromNode_ProgramStarted:

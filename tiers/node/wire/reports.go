@@ -43,7 +43,7 @@ func EncodeReport(r tiers.Report) (*pb.FromNode, error) {
 	case tiers.Failed:
 		m.Report = &pb.FromNode_Failed{Failed: &pb.Failed{Error: strings.ToValidUTF8(r.Error, "?")}}
 	case tiers.Crashed:
-		// An application's panic may hold any bytes, and protobuf takes UTF-8 alone.
+		// An application's panic may hold any bytes, but protobuf accepts only UTF-8.
 		m.Report = &pb.FromNode_Crashed{Crashed: &pb.Crashed{Error: strings.ToValidUTF8(r.Error, "?"), Log: strings.ToValidUTF8(r.Log, "?")}}
 	case tiers.Used:
 		m.Report = &pb.FromNode_Used{Used: &pb.Used{Seconds: r.Seconds, Cpu: r.CPU, Memory: r.Memory, Gpu: r.GPU, GpuMemory: r.GPUMemory,
@@ -56,7 +56,7 @@ func EncodeReport(r tiers.Report) (*pb.FromNode, error) {
 	return m, nil
 }
 
-// DecodeReport reads what EncodeReport gave.
+// DecodeReport decodes the result of EncodeReport.
 func DecodeReport(m *pb.FromNode) (tiers.Report, error) {
 	switch r := m.GetReport().(type) {
 	case *pb.FromNode_Hello:

@@ -12,18 +12,18 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// This file says what an intervention came to, in the forms of -o.
+// This file reports the result of an intervention in the formats of -o.
 
 func standingTable(s call.Standing) table.Table {
 	return table.Table{
 		Data: struct {
-			Reached        bool   `json:"reached"` // else requested
+			Reached        bool   `json:"reached"` // false: only requested
 			Workers        uint32 `json:"workers"`
 			Servers        uint32 `json:"servers"`
 			Reliable       uint32 `json:"reliable"`
 			WantedMachines uint32 `json:"wanted_machines"`
 			WantedVCPUs    uint32 `json:"wanted_vcpus,omitempty"`
-			WantedServers  uint32 `json:"wanted_servers,omitempty"` // absent: as the stage has them
+			WantedServers  uint32 `json:"wanted_servers,omitempty"` // absent: the stage's number
 			WantedReliable uint32 `json:"wanted_reliable"`
 			Paused         bool   `json:"paused"`
 		}{s.Reached, s.Workers, s.Servers, s.Reliable, s.WantedMachines, s.WantedVCPUs, s.WantedServers, s.WantedReliable, s.Paused},
@@ -34,14 +34,14 @@ func standingTable(s call.Standing) table.Table {
 	}
 }
 
-// ending is how a run that was stopped has ended.
+// ending describes how a stopped run ended.
 type ending struct {
 	dashboard.Summary
-	Before    bool `json:"ended_before"` // anybody asked
-	Resumable bool `json:"resumable"`    // it can be resumed
+	Before    bool `json:"ended_before"` // before the request
+	Resumable bool `json:"resumable"`
 }
 
-// writeEnd prints how a run has ended.
+// writeEnd prints how a run ended.
 func writeEnd(end target.End, format string, out io.Writer) error {
 	job := end.Job
 	if !cli.ForPeople(format) {
@@ -56,7 +56,7 @@ func writeEnd(end target.End, format string, out io.Writer) error {
 	switch {
 	case !cli.ForPeople(format):
 		return nil
-	case job.Submitted != nil && job.Clock == 0 && job.Spent == "": // it has not begun
+	case job.Submitted != nil && job.Clock == 0 && job.Spent == "": // it has not started
 		_, err := fmt.Fprintf(out, "%s is %s%s.\n", job.Run, job.State, cli.Because(job.Why))
 		return err
 	}

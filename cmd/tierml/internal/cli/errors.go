@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/internal/exitcode"
 )
 
-// The exit codes, as package exitcode has them.
+// The exit codes of package exitcode.
 const (
 	ExitDone        = exitcode.Done
 	ExitFailed      = exitcode.Failed
@@ -23,13 +23,13 @@ const (
 	ExitInterrupted = exitcode.Interrupted
 )
 
-// Usage marks an error as a wrong command line, or a wrong file that it names.
+// Usage marks an error as caused by a wrong command line, or by a wrong file named on it.
 func Usage(err error) error { return exitcode.Wrong(err) }
 
-// Exit gives an error the exit code that it means.
+// Exit gives an error an exit code.
 func Exit(code int, err error) error { return exitcode.With(code, err) }
 
-// MarkUsageErrors covers the arguments of a command and of all below it.
+// MarkUsageErrors marks argument errors of a command and its subcommands as usage errors.
 func MarkUsageErrors(cmd *cobra.Command) {
 	cmd.Args = usageArgs(cmd.Args)
 	for _, sub := range cmd.Commands() {
@@ -37,7 +37,7 @@ func MarkUsageErrors(cmd *cobra.Command) {
 	}
 }
 
-// usageArgs marks what a check of arguments finds as a wrong command line.
+// usageArgs marks the errors of an argument check as usage errors.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if check == nil {
@@ -50,7 +50,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Remedy returns what to do about what any command can meet when it writes.
+// Remedy returns what to do about an error that any command can meet when it writes.
 func Remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -77,8 +77,8 @@ func ExitCodeOf(err error) int {
 	return ExitFailed
 }
 
-// UntilInterrupted returns a context that ends at the first Ctrl-C or SIGTERM. A second one ends the process at
-// once, as the signal is no longer caught then.
+// UntilInterrupted returns a context that ends at the first Ctrl-C or SIGTERM. A second signal ends the process at once, since it is no
+// longer caught.
 func UntilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -1,4 +1,4 @@
-// Package target finds the runs that a command means: Runs has the folders of this host and the jobs of a job server as one thing,
+// Package target finds the runs that a command addresses: Runs is one interface to the folders of this host and the jobs of a job server,
 // chosen by the flag --server. It prints nothing.
 package target
 
@@ -18,31 +18,31 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// Flags is the job server that a command means, if any.
+// Flags selects the job server of a command, if any.
 type Flags struct {
 	URL, tokenFile, authority string
-	Elsewhere                 bool // a run of this host is not meant
+	Elsewhere                 bool // a run of this host is out of the question
 }
 
-// NoServer is this host, whatever the settings say.
+// NoServer selects this host, overriding the settings.
 const NoServer = "none"
 
-// Flags gives a command the choice of a job server.
+// Flags adds the flags that select a job server.
 func (r *Flags) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.URL, "server", "", "use a job server: its `URL`, a job file or a cluster's name; none: runs of this host")
 	cmd.Flags().StringVar(&r.tokenFile, "token-file", "",
 		"the `file` with the job server's token (default: the variable TIERML_TOKEN, or tierml/token in the configuration directory)")
 	cmd.Flags().StringVar(&r.authority, "server-ca", "", "trust the certificates in this `file` instead of the system's")
-	for flag, setting := range map[string][]string{ // any order: each by itself
+	for flag, setting := range map[string][]string{ // in any order: they are independent
 		"server":     {"server.url", "TIERML_SERVER"},
 		"token-file": {"server.token-file", "TIERML_SERVER_TOKEN_FILE"},
 		"server-ca":  {"server.ca", "TIERML_SERVER_CA"},
 	} {
-		_ = cmd.Flags().SetAnnotation(flag, settings.SharedSetting, setting) // it exists
+		_ = cmd.Flags().SetAnnotation(flag, settings.SharedSetting, setting) // the flag exists
 	}
 }
 
-// PresentName lets flags have their former names, too.
+// PresentName maps former names of flags to present ones.
 func PresentName(_ *pflag.FlagSet, flag string) pflag.NormalizedName {
 	switch flag {
 	case "controller":
@@ -57,7 +57,7 @@ func PresentName(_ *pflag.FlagSet, flag string) pflag.NormalizedName {
 	return pflag.NormalizedName(flag)
 }
 
-// direct reaches the job server at an address.
+// direct returns a client of the job server at a URL.
 func (r *Flags) direct() (*call.Client, error) {
 	token, err := r.token()
 	if err != nil {
@@ -70,10 +70,10 @@ func (r *Flags) direct() (*call.Client, error) {
 	return client, nil
 }
 
-// tokenVariable holds the token itself, where there are no files.
+// tokenVariable holds the token itself, for systems without files.
 const tokenVariable = "TIERML_TOKEN"
 
-// tokenNamed says that the user has named a token.
+// tokenNamed reports whether the user has named a token.
 func (r *Flags) tokenNamed() bool {
 	_, ok := os.LookupEnv(tokenVariable)
 	return ok || r.tokenFile != ""
