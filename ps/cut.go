@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// layer is the undo since a cut: each row changed since then, as it was at the cut. The set of these rows is also what
-// the next cut's delivery must carry.
+// layer is the undo since a cut: each row changed since then, as it was at the cut. These rows are also those that the next cut's delivery
+// must contain.
 //
-// Invariant: a row as it was at layers[i].cut is in layers[i]; if not, in the layer after it; if not, it has not changed
-// since. So a row is saved in the top layer only, before its first change there (touch).
+// Invariant: a row as it was at layers[i].cut is in layers[i]; if not, in the layer after it; if not, it has not changed since. So a row is
+// saved in the top layer only, before its first change there (touch).
 //
 //   - pass opens layers[1] when the named clock is folded; OpenCut reads the cut while both the shard and layers[1] grow.
 //   - On commit, layers[0] goes and layers[1] takes its place.
@@ -18,14 +18,14 @@ import (
 type layer struct {
 	cut    Clock
 	tables []undo
-	// keysOnly layers came with a move: they know which rows changed and not what they were, since undo stays
-	// behind. Returning to their cut takes the backup.
+	// keysOnly layers came with a move: they know which rows changed but not their old values, since undo stays behind. Returning to their
+	// cut requires the backup.
 	keysOnly bool
-	// full asks for all rows in the next delivery: the backup does not hold this cut.
+	// full requests all rows in the next delivery: the backup does not hold this cut.
 	full bool
 }
 
-// undo is a layer's rows of one table. A row's place in the set is where it is in the others, too.
+// undo is a layer's rows of one table. A row's place in the set is its index in the others, too.
 type undo struct {
 	slotSet
 	keysOnly bool
@@ -44,7 +44,7 @@ func newLayer(s *Schema, cut Clock) layer {
 	return l
 }
 
-// forget makes a layer know its rows by name only.
+// forget reduces a layer to the rows' keys.
 func (l *layer) forget() {
 	l.keysOnly = true
 	for i := range l.tables {
@@ -52,7 +52,7 @@ func (l *layer) forget() {
 	}
 }
 
-// remember keeps a row as it is before a change.
+// remember saves a row before a change.
 func (u *undo) remember(t *tableRows, slot int) {
 	if u.place(slot) >= 0 {
 		return
@@ -70,7 +70,7 @@ func (u *undo) remember(t *tableRows, slot int) {
 	u.touched = append(u.touched, t.touched[slot])
 }
 
-// stored returns a row as it was, in the form in which it is stored.
+// stored returns a row as it was, in stored form.
 func (u *undo) stored(t *tableRows, place int) []float32 {
 	switch {
 	case !t.table.Sparse:
@@ -81,7 +81,7 @@ func (u *undo) stored(t *tableRows, place int) []float32 {
 	return u.sparse[place]
 }
 
-// restore makes every row what it was.
+// restore restores every row.
 func (u *undo) restore(t *tableRows) {
 	for place, slot := range u.slots {
 		if t.table.Sparse {
@@ -93,7 +93,7 @@ func (u *undo) restore(t *tableRows) {
 	}
 }
 
-// inherit takes over what a later layer has kept of rows that had not changed before it.
+// inherit adopts a later layer's copies of rows that had not changed before it.
 func (u *undo) inherit(t *tableRows, later *undo) {
 	for place, slot := range later.slots {
 		if u.place(int(slot)) >= 0 {
@@ -115,8 +115,8 @@ func (u *undo) inherit(t *tableRows, later *undo) {
 
 func (s *Shard) top() *layer { return &s.layers[len(s.layers)-1] }
 
-// NameCut asks for a cut at a clock. ErrPassed: the clock is folded already and later work with it.
-// ErrBusy: another cut or a move is under way. Naming the same cut again is harmless.
+// NameCut requests a cut at a clock. ErrPassed: later work has been folded with the clock. ErrBusy: another cut or a move is in progress.
+// Naming the same cut again is harmless.
 func (s *Shard) NameCut(c Clock) error {
 	switch {
 	case s.top().cut == c || c > 0 && s.named == c:
@@ -133,7 +133,7 @@ func (s *Shard) NameCut(c Clock) error {
 	return nil
 }
 
-// UnnameCut takes a cut's name back, wherever it stands. What had passed it continues as before.
+// UnnameCut withdraws a cut's name in any phase. If it had been passed, work continues as before.
 func (s *Shard) UnnameCut(c Clock) {
 	if s.named == c {
 		s.named = 0
@@ -151,18 +151,18 @@ func (s *Shard) pass() {
 	s.named = 0
 }
 
-// Delivery is a cut of one partition on its way to the backup: the rows that changed since Base, as they were
-// at Cut. A Full one carries every touched row and needs no base.
+// Delivery is a cut of one partition on its way to the backup: the rows that changed since Base, as they were at Cut. A Full one contains
+// every touched row and needs no base.
 type Delivery struct {
 	Cut, Base Clock
 	Full      bool
 	Rows      Block
-	More      []Block // rows after those, in pieces
+	More      []Block // further rows, in pieces
 
-	free []func() // of the memory of pieces that were added, in their order
+	free []func() // release functions of added pieces, in order
 }
 
-// Add appends a piece, whose memory goes to free once it is spent.
+// Add appends a piece, whose memory is released through free once it is spent.
 func (d *Delivery) Add(rows Block, free func()) {
 	d.free = append(d.free, free)
 	if len(d.Rows.Keys) == 0 {
@@ -172,7 +172,7 @@ func (d *Delivery) Add(rows Block, free func()) {
 	d.More = append(d.More, rows)
 }
 
-// Last returns the last row; false when there is none.
+// Last returns the last row; false if there is none.
 func (d *Delivery) Last() (Key, bool) {
 	rows := &d.Rows
 	if n := len(d.More); n > 0 {
@@ -184,7 +184,7 @@ func (d *Delivery) Last() (Key, bool) {
 	return rows.Keys[len(rows.Keys)-1], true
 }
 
-// each calls f for every piece until it gives an error. With spend their memory is let go one after another.
+// each calls f for every piece until it returns an error. With spend their memory is released one after another.
 func (d *Delivery) each(spend bool, f func(rows *Block) error) error {
 	for i := -1; i < len(d.More); i++ {
 		rows := &d.Rows
@@ -204,10 +204,10 @@ func (d *Delivery) each(spend bool, f func(rows *Block) error) error {
 	return nil
 }
 
-// Passed reports whether the cut has been passed here, so that Deliver can give it.
+// Passed reports whether the cut has been passed here, so that Deliver can return it.
 func (s *Shard) Passed(c Clock) bool { return s.top().cut == c }
 
-// CutBytes estimates the size of the next delivery: what an end-of-life flush would have to send.
+// CutBytes estimates the size of the next delivery, which an end-of-life flush would have to send.
 func (s *Shard) CutBytes() int {
 	bytes := 0
 	for i := range s.rows.tables {
@@ -223,10 +223,10 @@ func (s *Shard) CutBytes() int {
 	return bytes
 }
 
-// deliveryBytes is about what a row takes on its way to another server: its key and its cells.
+// deliveryBytes is the approximate size of a row in transit: its key and its cells.
 func deliveryBytes(cells int) int { return 8 + 4*cells }
 
-// Reading is the outstanding cut, read piece by piece while the shard changes: its layer keeps the rows as they were.
+// Reading is the outstanding cut, read piece by piece while the shard changes: its layer keeps the old rows.
 type Reading struct {
 	shard     *Shard
 	Cut, Base Clock
@@ -234,11 +234,10 @@ type Reading struct {
 	tables    [][]uint32 // slots, in the order of rows
 	rows      int
 	table, at int // where the next piece begins
-	next      int // and how many rows went before it
+	next      int // and how many rows precede it
 }
 
-// OpenCut returns the outstanding cut, which must have been passed. full asks for all rows because the backup says that it lacks
-// the base.
+// OpenCut returns the outstanding cut, which must have been passed. full requests all rows because the backup lacks the base.
 func (s *Shard) OpenCut(c Clock, full bool) (*Reading, error) {
 	if len(s.layers) != 2 || s.layers[1].cut != c {
 		return nil, invalid("cut %d of partition %d is not outstanding", c, s.id)
@@ -264,17 +263,17 @@ func (s *Shard) OpenCut(c Clock, full bool) (*Reading, error) {
 	return r, nil
 }
 
-// Rows returns how many there are.
+// Rows returns the number of rows.
 func (r *Reading) Rows() int { return r.rows }
 
 // At returns how many rows have been read.
 func (r *Reading) At() int { return r.next }
 
-// Rewind begins again.
+// Rewind starts again.
 func (r *Reading) Rewind() { r.table, r.at, r.next = 0, 0, 0 }
 
-// Next adds more rows to an empty block: at least one unless none is left, no more than most, and beyond the first no more than
-// fit in bytes. After the end of the cut it returns ErrInvalid.
+// Next adds rows to an empty block: at least one unless none is left, at most most, and after the first no more than fit in bytes. After
+// the end of the cut it returns ErrInvalid.
 func (r *Reading) Next(into *Block, bytes, most int) error {
 	s := r.shard
 	if len(s.layers) != 2 || s.layers[1].cut != r.Cut {
@@ -309,7 +308,7 @@ func (s *Shard) Deliver(c Clock, full bool) (Delivery, error) {
 	return d, r.Next(&d.Rows, math.MaxInt, math.MaxInt)
 }
 
-// CommitCut drops the undo from before the cut. Committing it again is harmless.
+// CommitCut drops the undo from before the cut. Repeating it is harmless.
 func (s *Shard) CommitCut(c Clock) error {
 	if s.layers[0].cut == c {
 		return nil
@@ -321,8 +320,7 @@ func (s *Shard) CommitCut(c Clock) error {
 	return nil
 }
 
-// Rollback returns to a cut: rows by the undo layers, and everything beyond the cut goes. ErrNoUndo leaves the
-// shard as it was.
+// Rollback returns to a cut: rows by the undo layers, and everything after the cut is discarded. ErrNoUndo leaves the shard as it was.
 func (s *Shard) Rollback(c Clock) error {
 	at := -1
 	for i, l := range s.layers {

@@ -6,22 +6,20 @@ import (
 	"math"
 )
 
-// Deterministic mode adds up a row's updates in 64-bit fixed point. Integers add the same in any order, so
-// neither the number of machines nor the order in which their updates arrive can change a bit of the
-// result. Everything that folds updates (servers, and the single-process driver that says what the answer
-// is) goes through the functions of this file, in this order:
+// Deterministic mode adds up a row's updates in 64-bit fixed point. Integer addition is associative, so neither the number of machines nor
+// the order in which their updates arrive can change a bit of the result. Everything that folds updates (servers, and the single-process
+// driver that defines the right answer) uses the functions of this file, in this order:
 //
 //	sum[i] += ToFixed(changed[i] - given[i])     once per split that changed the row
 //	row[i] += FromFixed(sum[i])                  once per clock
 //
-// The steps between are float32 with one rounding each: no product, hence nothing that a compiler could
-// fuse.
+// The steps between are float32 with one rounding each: there is no product, hence nothing that a compiler could fuse.
 
 // fixedOne is 1.0 in fixed point: 32 bits before the point and 32 after it. The smallest difference that
 // counts is 2^-33, far below a float32 parameter's own resolution at any usual size; the largest is 2^31.
 const fixedOne = 1 << 32
 
-// ErrOverflow says that a sum or a count is too large for its type, or that an update is not a number.
+// ErrOverflow says that a sum or a count is too large for its type, or that an update is NaN.
 var ErrOverflow = errors.New("overflow")
 
 // errDiverged is ErrOverflow of parameters.
@@ -50,7 +48,7 @@ func FromFixed(x int64) float32 {
 	return float32(float64(x) / fixedOne)
 }
 
-// Difference sets dst to what an update changed: changed less given.
+// Difference sets dst to an update's change: changed minus given.
 func Difference(dst, given, changed []float32) {
 	_, _ = given[:len(dst)], changed[:len(dst)]
 	for i := range dst {
@@ -58,14 +56,14 @@ func Difference(dst, given, changed []float32) {
 	}
 }
 
-// AddDifference adds a row's difference to its sum. After an error the sum is not to be used.
+// AddDifference adds a row's difference to its sum. After an error the sum must not be used.
 func AddDifference(sum []int64, difference []float32) error {
 	if len(sum) != len(difference) {
 		return fmt.Errorf("difference of %d columns for a row of %d", len(difference), len(sum))
 	}
 	for i, d := range difference {
-		// The common case of ToFixed and AddFixed, without calls: nearly all training time of models with many
-		// parameters is spent here. The slow way gives the errors.
+		// The common case of ToFixed and AddFixed, inlined: training of models with many parameters spends nearly all its time here. The
+		// slow path returns the errors.
 		scaled := float64(d) * fixedOne
 		fixed := int64(math.RoundToEven(scaled))
 		total := sum[i] + fixed

@@ -6,9 +6,8 @@ import (
 	"github.com/tierml/tierml/internal/vector"
 )
 
-// completes reports whether a contribution is all that the next clock lacks and can be folded directly (foldWith). Sparse
-// tables, integers outside deterministic mode, and rows that come twice but may be rounded or stepped once only, go through
-// the pending sums.
+// completes reports whether a contribution is the only one missing for the next clock and can be folded directly (foldWith). Sparse tables,
+// integers outside deterministic mode, and rows that occur twice but may be rounded or stepped only once, use the pending sums.
 func (s *Shard) completes(c *Contribution) bool {
 	if c.Clock != s.folded+1 {
 		return false
@@ -25,7 +24,7 @@ func (s *Shard) completes(c *Contribution) bool {
 		for i := range u.Keys {
 			k := &u.Keys[i]
 			t := &s.schema.Tables[k.Table]
-			// A row's sum is rounded once, and its rule runs once: rows that come twice are added up first.
+			// A row's sum is rounded once, and its rule runs once: rows that occur twice are added up first.
 			once := last == nil || last.Before(*k) || !s.schema.Deterministic && t.Rule.Name == Add
 			if t.Sparse || t.Kind != Float32 && !s.schema.Deterministic || !once {
 				return errNotAtOnce
@@ -40,15 +39,15 @@ var errNotAtOnce = errors.New("not to be folded at once")
 
 // foldWith folds the next clock with the contribution that completes it, without adding it to the pending sums first.
 //
-// Invariant: in deterministic mode the rows end with the same bits as by way of the sums. Each row is rounded once and its
-// rule runs once, because completes admits each row once.
+// Invariant: in deterministic mode the rows end with the same bits as through the sums. Each row is rounded once and its rule runs once,
+// because completes admits each row once.
 //
-// For each row of the contribution, the row's pending sum is added and removed from pending. What is then left in pending
-// are rows that the contribution does not have; foldNext folds those. The contribution counts only after its own rows are
-// done: an error before that is fatal to the job.
+// For each row of the contribution, the row's pending sum is added and removed from pending. The remaining pending rows are those that the
+// contribution does not have; foldNext folds them. The contribution counts only after its own rows are done: an error before that is fatal
+// to the job.
 //
-// Replaced: adding every contribution to the sums. That copied each row that no other contribution had changed, and took another
-// pass over memory for the rest.
+// Rejected: adding every contribution to the sums. That copied each row that no other contribution had changed, and took another pass over
+// memory for the rest.
 func (s *Shard) foldWith(c *Contribution) error {
 	var waiting *pending
 	if len(s.ahead) > 0 {
@@ -89,7 +88,7 @@ func (s *Shard) foldWith(c *Contribution) error {
 	return s.foldNext()
 }
 
-// foldFixed folds what waits of a row, and the last of its sums.
+// foldFixed folds a row's pending sum and its last update.
 func (s *Shard) foldFixed(t *tableRows, slot int, row []float32, last []int64, waiting *pending) error {
 	if waiting != nil {
 		if u := &waiting.tables[t.id]; u.place(slot) >= 0 {
@@ -135,8 +134,8 @@ func (s *Shard) foldFloat(t *tableRows, slot int, row, last []float32, waiting *
 	}
 }
 
-// fold applies complete clocks in order; passing a named cut opens its layer between two clocks. After an error, which
-// is fatal for the job, the shard is not to be used.
+// fold applies complete clocks in order; passing a named cut opens its layer between two clocks. After an error, which is fatal for the
+// job, the shard must not be used.
 func (s *Shard) fold() (folded bool, err error) {
 	for len(s.ahead) > 0 {
 		p := s.ahead[0]
@@ -151,7 +150,7 @@ func (s *Shard) fold() (folded bool, err error) {
 	return folded, nil
 }
 
-// foldNext folds what waits of the next clock.
+// foldNext folds the pending sums of the next clock.
 func (s *Shard) foldNext() error {
 	p := s.ahead[0]
 	for i := range p.tables {
@@ -194,7 +193,7 @@ func (s *Shard) foldTable(t *tableRows, u *sums) error {
 	return nil
 }
 
-// gradient returns the sum at a place, of a table with a rule.
+// gradient returns the sum at a place, for a table with a rule.
 func (s *Shard) gradient(u *sums, place int) []float32 {
 	if !s.schema.Deterministic {
 		return u.floatRow(place)
@@ -202,7 +201,7 @@ func (s *Shard) gradient(u *sums, place int) []float32 {
 	return s.toFloats(u.fixedRow(place))
 }
 
-// toFloats returns a sum as floats, in memory that the next call uses again.
+// toFloats returns a sum as floats, in memory that the next call reuses.
 func (s *Shard) toFloats(sum []int64) []float32 {
 	gradient := s.floats[:len(sum)]
 	for i, x := range sum {

@@ -6,16 +6,16 @@ type Held struct {
 	schema *Schema
 	backup *Backup
 	cut    Clock
-	rows   rows  // the backup's own, until a full delivery gives it others
-	layer  layer // rows that were replaced since, as they were
+	rows   rows  // the backup's own, until a full delivery replaces them
+	layer  layer // old versions of rows that were replaced since
 
 	table   int
-	ordered bool     // order is that of the table
-	order   []uint32 // slots of the table that were touched when its turn came
+	ordered bool     // order belongs to the table
+	order   []uint32 // slots of the table that were touched at its turn
 }
 
-// Hold returns the committed cut to read. ErrInvalid: it is another one. The reader before, if there is one, is left with
-// nothing to read; Release ends the copying.
+// Hold returns the committed cut to read. ErrInvalid: it is another one. A previous reader is left with nothing to read; Release ends the
+// copying.
 func (b *Backup) Hold(c Clock) (*Held, error) {
 	if b.lacking || b.cut != c {
 		return nil, invalid("partition %d: backup holds cut %d, not %d", b.id, b.cut, c)
@@ -27,7 +27,7 @@ func (b *Backup) Hold(c Clock) (*Held, error) {
 	return b.held, nil
 }
 
-// Release says that nothing more will be read.
+// Release ends reading.
 func (h *Held) Release() {
 	if h.backup != nil && h.backup.held == h {
 		h.backup.held = nil
@@ -46,7 +46,7 @@ func (h *Held) keep(b *Block) {
 	}
 }
 
-// Next returns more rows, in the order of keys, of about that many bytes. None: that was all. ErrInvalid: it was released.
+// Next returns more rows, in key order, of about this many bytes. None: the end. ErrInvalid: it was released.
 func (h *Held) Next(bytes int) (Block, error) {
 	var d Block
 	if h.backup == nil {

@@ -2,10 +2,9 @@ package ps
 
 import "math"
 
-// Hash mixes words into 64 well-spread bits. It is the root of every pseudo-random choice of a job (first
-// values, held-out examples, the order of a batch), so it must never change: the values are pinned by a
-// test. Each word passes through the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable
-// pseudorandom number generators", OOPSLA 2014), chained, so that (1, 2) and (2, 1) differ.
+// Hash mixes words into 64 well-distributed bits. It is the root of every pseudo-random choice of a job (initial values, held-out examples,
+// the order of a batch), so it must never change: a test pins its values. Each word passes through the finaliser of SplitMix64 (Steele, Lea
+// and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), chained, so that (1, 2) and (2, 1) differ.
 func Hash(words ...uint64) uint64 {
 	h := uint64(len(words))
 	for _, w := range words {
@@ -23,9 +22,9 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// InitRow sets dst to the values that a row has at clock 0, before any update. They depend on the job's
-// seed, the table, the row and the column only, so that any server can make any row at any time, and a
-// row that was never changed need not be stored, moved or backed up. Dst has the table's columns.
+// InitRow sets dst to a row's values at clock 0, before any update. They depend only on the job's seed, the table, the row and the column,
+// so that any server can compute any row at any time, and a row that was never changed need not be stored, moved or backed up. Dst has the
+// table's columns.
 func InitRow(seed uint64, table Table, id TableID, row RowID, dst []float32) {
 	low, high := table.Init.Low, table.Init.High
 	if low == 0 && high == 0 {

@@ -7,13 +7,13 @@ import (
 	"github.com/tierml/tierml/internal/cells"
 )
 
-// Kind says what the cells of a table are.
+// Kind is the type of a table's cells.
 type Kind uint8
 
 const (
 	// Float32 is a parameter.
 	Float32 Kind = iota
-	// Int32 is a count. Sums of counts are exact in every mode, and what does not fit is ErrOverflow.
+	// Int32 is a count. Sums of counts are exact in every mode, and overflow is ErrOverflow.
 	Int32
 )
 
@@ -27,24 +27,23 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", k)
 }
 
-// A row is a slice of 32-bit cells, whatever its kind: []float32 everywhere in this program. The cells of an Int32
-// table are the bits of int32 numbers. They are copied like all others and never calculated with as floats; Ints
-// shows them as what they are.
+// A row is a slice of 32-bit cells, whatever its kind: []float32 everywhere in this program. The cells of an Int32 table are the bits of
+// int32 numbers. They are copied like all others and never used as floats; Ints reinterprets them.
 
-// Ints returns the cells of an Int32 row as integers. It is the same memory.
+// Ints returns the cells of an Int32 row as integers. It shares the memory.
 func Ints(row []float32) []int32 { return cells.Ints(row) }
 
-// Cells returns integers as the cells of an Int32 row. It is the same memory.
+// Cells returns integers as the cells of an Int32 row. It shares the memory.
 func Cells(ints []int32) []float32 { return cells.Of(ints) }
 
-// Counts add up like this, as fixed.go does for parameters:
+// Counts are added like this, as fixed.go does for parameters:
 //
 //	sum[i] += changed[i] - given[i]     once per split that changed the row
 //	row[i] += sum[i]                    once per clock
 //
 // In deterministic mode the sums are int64 (Sums.Fixed), otherwise the cells of int32 (Sums.Float).
 
-// AddCounts adds what changed in a row of counts to its sum.
+// AddCounts adds the change of a row of counts to its sum.
 func AddCounts(sum []int64, given, changed []int32) error {
 	if len(given) != len(sum) || len(changed) != len(sum) {
 		return fmt.Errorf("change of %d to %d counts for a row of %d", len(given), len(changed), len(sum))
@@ -73,7 +72,7 @@ func AddInts(sum, more []int32) error {
 	return nil
 }
 
-// DifferenceInts sets dst to changed less given.
+// DifferenceInts sets dst to changed minus given.
 func DifferenceInts(dst, given, changed []int32) error {
 	_, _ = given[:len(dst)], changed[:len(dst)]
 	for i := range dst {
@@ -85,7 +84,7 @@ func DifferenceInts(dst, given, changed []int32) error {
 	return nil
 }
 
-// FoldCounts adds a clock's sum to a row of counts. After an error the row is not to be used.
+// FoldCounts adds a clock's sum to a row of counts. After an error the row must not be used.
 func FoldCounts(row []int32, sum []int64) error {
 	_ = sum[:len(row)]
 	for i := range row {

@@ -1,7 +1,7 @@
 package ps
 
-// StateBytes returns the size of the rows of all dense tables, with the state of their rules, once every row has been
-// touched. Sparse tables are left out: the number of their non-zero cells is not known beforehand.
+// StateBytes returns the size of the rows of all dense tables, with the state of their rules, once every row has been touched. Sparse
+// tables are not included: the number of their non-zero cells is not known beforehand.
 func (s *Schema) StateBytes() int64 {
 	var bytes int64
 	for i := range s.Tables {

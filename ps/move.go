@@ -4,7 +4,7 @@ import "slices"
 
 // outgoing is a partition on its way to a new owner while this one still serves it.
 //
-// Invariant: a row that the receiver does not have as it is here is in queue or dirty.
+// Invariant: a row whose present version the receiver lacks is in queue or dirty.
 //
 // The hand-over:
 //  1. BeginMove queues all touched rows. It refuses while a cut is named or outstanding.
@@ -12,21 +12,21 @@ import "slices"
 //  3. FinalMove gives the rest in one message: dirty rows, marks, pending and staged work, settled and fenced incarnations.
 //     Until then CancelMove undoes everything; afterwards only the receiver (Incoming.Finish) may serve.
 //
-// Undo stays behind: only the keys of rows changed since the committed cut travel (layer.keysOnly), so a roll-back before
-// the next cut starts from the backup.
+// Undo stays behind: only the keys of rows changed since the committed cut travel (layer.keysOnly), so a roll-back before the next cut
+// starts from the backup.
 //
-// Rejected: moves during a cut. The last message would have to carry the cut and its layer, or the old owner stay on
-// as the source of the delivery; every failure in between multiplies (decision 3).
+// Rejected: moves during a cut. The last message would have to include the cut and its layer, or the old owner remain as the source of the
+// delivery; every failure in between multiplies the cases (decision 3).
 type outgoing struct {
 	queue []place // rows not sent yet
-	// dirty rows changed after they were sent, or appeared during the move; those still in the queue may be there, too.
+	// dirty rows changed after they were sent, or appeared during the move; some may still be in the queue, too.
 	dirty [][]bool // by table and slot
-	// lazy: the last message went first, without rows. The shard does not change any more, and each row is sent once.
+	// lazy: the last message was sent first, without rows. The shard no longer changes, and each row is sent once.
 	lazy bool
 	sent [][]bool // by table and slot
 }
 
-// place is where a row is.
+// place is the location of a row.
 type place struct {
 	table TableID
 	slot  uint32
@@ -45,7 +45,7 @@ func (o *outgoing) isDirty(t TableID, slot int) bool {
 	return slot < len(o.dirty[t]) && o.dirty[t][slot]
 }
 
-// BeginMove starts to hand the partition to a new owner. ErrBusy: a cut or another move is under way.
+// BeginMove starts to hand the partition to a new owner. ErrBusy: a cut or another move is in progress.
 func (s *Shard) BeginMove() error {
 	if s.moving != nil || s.named != 0 || len(s.layers) > 1 {
 		return ErrBusy
@@ -57,8 +57,8 @@ func (s *Shard) BeginMove() error {
 	return nil
 }
 
-// MoveRows returns the next rows to send, at least one and about maxBytes. More is false when none are left or the move was
-// cancelled; in the latter case FinalMove returns an error.
+// MoveRows returns the next rows to send, at least one and about maxBytes. More is false if none are left or the move was cancelled; in the
+// latter case FinalMove returns an error.
 func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
 	o := s.moving
 	if o == nil {
@@ -99,15 +99,15 @@ func (s *Shard) MoveAgain() bool {
 	return len(o.queue) > 0
 }
 
-// Quiet reports whether there is no work here that is not folded, staged or committed.
+// Quiet reports whether no work here is unfolded, staged or uncommitted.
 func (s *Shard) Quiet() bool {
 	return len(s.staged)+len(s.arriving) == 0 && !slices.ContainsFunc(s.ahead, func(p *pending) bool { return p != nil && p.committed > 0 })
 }
 
-// Moving reports whether a move away from here is under way.
+// Moving reports whether a move away from here is in progress.
 func (s *Shard) Moving() bool { return s.moving != nil }
 
-// CancelMove continues as before: the new owner is gone.
+// CancelMove resumes normal service: the new owner is gone.
 func (s *Shard) CancelMove() { s.moving = nil }
 
 // Final is the last message of a move: rows changed since they were sent, and everything that is not rows.
@@ -129,7 +129,7 @@ type PendingClock struct {
 	Clock     Clock
 	Committed int
 	Sums      Sums
-	more      []Sums // of one that came in parts: those after the first
+	more      []Sums // if it came in parts: all but the first
 }
 
 // Settled is an incarnation's last committed contribution, and whether it is fenced.
@@ -150,7 +150,7 @@ func (s *Shard) FinalMove() (*Final, error) {
 	return s.final()
 }
 
-// FirstMove is FinalMove before any row was sent, and has none: the receiver serves reads of rows that have come. MoveRows gives
+// FirstMove is FinalMove before any row was sent, and contains none: the receiver serves reads of rows that have arrived. MoveRows returns
 // all rows then, MoveFirst's rows first. The shard must not change until CancelMove.
 func (s *Shard) FirstMove() (*Final, error) {
 	if s.moving == nil {
@@ -160,7 +160,7 @@ func (s *Shard) FirstMove() (*Final, error) {
 	return s.final()
 }
 
-// MoveFirst has rows sent before the others. Those that were never touched are not sent, and wait for the end of the move.
+// MoveFirst sends rows before the others. Rows that were never touched are not sent, and wait for the end of the move.
 func (s *Shard) MoveFirst(keys []Key) {
 	if s.moving == nil {
 		return
@@ -175,14 +175,14 @@ func (s *Shard) MoveFirst(keys []Key) {
 	s.moving.queue = append(first, s.moving.queue...)
 }
 
-// Arrived reports whether a row has come of a partition whose last message came first.
+// Arrived reports whether a row of a partition whose last message came first has arrived.
 func (s *Shard) Arrived(k Key) bool {
 	t := &s.rows.tables[k.Table]
 	slot := t.find(k.Row)
 	return slot >= 0 && t.touched[slot]
 }
 
-// final returns the last message of a move, with the rows that are dirty.
+// final returns the last message of a move, with the dirty rows.
 func (s *Shard) final() (*Final, error) {
 	f := &Final{
 		Folded: s.folded,
@@ -235,7 +235,7 @@ func NewIncoming(schema *Schema, id Partition) *Incoming {
 	return &Incoming{shard: NewShard(schema, id)}
 }
 
-// Rows takes rows; later ones replace earlier ones.
+// Rows adds rows; later ones replace earlier ones.
 func (in *Incoming) Rows(b *Block) error {
 	if err := b.Check(in.shard.schema, in.shard.id); err != nil {
 		return err
@@ -244,8 +244,7 @@ func (in *Incoming) Rows(b *Block) error {
 	return nil
 }
 
-// Finish takes the last message and gives the shard, which serves from now on. After an error nothing is to be
-// used of what was received.
+// Finish processes the last message and returns the shard, which serves from now on. After an error nothing received may be used.
 func (in *Incoming) Finish(f *Final) (*Shard, error) {
 	s := in.shard
 	if err := f.check(s.schema, s.id); err != nil {
@@ -286,7 +285,7 @@ func (in *Incoming) Finish(f *Final) (*Shard, error) {
 	return s, nil
 }
 
-// check reports whether a last message fits the schema and the partition, rows excepted.
+// check reports whether a last message fits the schema and the partition, apart from rows.
 func (f *Final) check(schema *Schema, id Partition) error {
 	if len(f.Marks) != schema.Splits {
 		return invalid("marks of %d splits, not %d", len(f.Marks), schema.Splits)
@@ -314,14 +313,14 @@ func (f *Final) check(schema *Schema, id Partition) error {
 	return err
 }
 
-// checkPending reports whether every clock that some splits have committed and others have not is there, once, with the number
-// of splits that the marks have for it.
+// checkPending reports whether every clock that some splits have committed and others have not is present, once, with the number of splits
+// according to the marks.
 func (f *Final) checkPending(schema *Schema, id Partition) error {
 	ahead := int(slices.Max(f.Marks) - f.Folded)
 	if len(f.Pending) != ahead {
 		return invalid("%d clocks pending where marks are up to %d ahead", len(f.Pending), ahead)
 	}
-	ending := make([]int, ahead+1) // splits whose mark is so far ahead
+	ending := make([]int, ahead+1) // number of splits whose mark is this far ahead
 	for _, mark := range f.Marks {
 		ending[mark-f.Folded]++
 	}

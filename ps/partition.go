@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// PartitionOf returns the partition that holds a row: the one whose range it is in, or else by a hash, so that the rows of
-// every table spread evenly whatever their numbering.
+// PartitionOf returns the partition that holds a row: by range or else by a hash, so that the rows of every table spread evenly whatever
+// their numbering.
 func (s *Schema) PartitionOf(k Key) Partition {
 	if t := &s.Tables[k.Table]; t.Ranged {
 		high, low := bits.Mul64(uint64(k.Row), uint64(s.Partitions))
@@ -22,7 +22,7 @@ func (s *Schema) PartitionOf(k Key) Partition {
 	return Partition(x % uint64(s.Partitions))
 }
 
-// rowRange returns the rows of a ranged table that a partition has: from first up to, and without, end.
+// rowRange returns the rows of a ranged table in a partition: from first up to, but not including, end.
 func (s *Schema) rowRange(t TableID, p Partition) (first, end RowID) {
 	at := func(p Partition) RowID { // the first row of which row*partitions/rows is p: rounded up
 		high, low := bits.Mul64(uint64(p), s.Tables[t].Rows)
@@ -39,7 +39,7 @@ func (s *Schema) Cols(k Key) int { return s.Tables[k.Table].Cols }
 // Kind returns the kind of a key's table.
 func (s *Schema) Kind(k Key) Kind { return s.Tables[k.Table].Kind }
 
-// at says which row an error is about.
+// at returns the row that an error is about.
 func (s *Schema) at(k Key, err error) error {
 	if err == nil {
 		return nil

@@ -4,7 +4,7 @@ import "github.com/tierml/tierml/internal/vector"
 
 // pending is the committed work of one clock that is not folded yet: one sum per touched row.
 type pending struct {
-	committed int // splits that have committed for this clock
+	committed int // splits that have committed this clock
 	tables    []sums
 }
 
@@ -13,16 +13,16 @@ type sums struct {
 	slotSet                // places of rows that have a sum
 	fixed   arena[int64]   // deterministic mode
 	float   arena[float32] // otherwise
-	// Wide rows lie in an arena or in what was given. By place; narrow ones lie in the arena, in the order of places.
+	// Wide rows are in an arena or in the given memory. By place; narrow ones are in the arena, in order of places.
 	wide      bool
 	fixedRows [][]int64
 	floatRows [][]float32
-	// Sparse tables keep what they are given and add up at the fold, row by row. By place:
+	// Sparse tables keep the given memory and add up at the fold, row by row. By place:
 	fixedPieces [][][]int64
 	floatPieces [][][]float32
 }
 
-// wideRow is from how many columns on a sum is taken where it lies: its place in memory takes 24 bytes to remember. Tests set it.
+// wideRow is the number of columns from which a sum is kept in the given memory: a reference takes 24 bytes. A variable for tests.
 var wideRow = 64
 
 func newPending(s *Schema) *pending {
@@ -41,7 +41,7 @@ func newPending(s *Schema) *pending {
 	return p
 }
 
-// reset makes it empty, and keeps its memory for another clock.
+// reset empties it, and keeps its memory for another clock.
 func (p *pending) reset() {
 	p.committed = 0
 	for i := range p.tables {
@@ -74,8 +74,9 @@ func (u *sums) floatRow(place int) []float32 {
 	return u.float.row(place)
 }
 
-// add sums a contribution's updates, which fit the schema, and may keep the memory of sparse rows, and if it is given keep
-// and change that of dense ones. On overflow nothing is guaranteed about the sums: the caller treats it as fatal for the job, since a clamped sum would be a wrong answer.
+// add sums a contribution's updates, which fit the schema. It may keep the memory of sparse rows and, if given, keep and change that of
+// dense ones. After an overflow the sums are undefined: the caller treats it as fatal for the job, since a clamped sum would be a wrong
+// answer.
 func (p *pending) add(r *rows, u *Sums, given bool) error {
 	s := r.schema
 	fixed, float := u.Fixed, u.Float
@@ -99,7 +100,7 @@ func (p *pending) add(r *rows, u *Sums, given bool) error {
 	return nil
 }
 
-// addFixed adds the row that words begin with and gives its length.
+// addFixed adds the row at the beginning of words and returns its length.
 func (u *sums) addFixed(t *Table, slot int, words []int64, given bool) (n int, err error) {
 	place := u.place(slot)
 	if t.Sparse {
@@ -190,7 +191,7 @@ func (u *sums) applyFixed(t *Table, place int, row []float32, spare []int64) err
 	return nil
 }
 
-// fixedSum returns the sum at a place, maybe in spare memory.
+// fixedSum returns the sum at a place, possibly in spare memory.
 func (u *sums) fixedSum(t *Table, place int, spare []int64) ([]int64, error) {
 	if !t.Sparse {
 		return u.fixedRow(place), nil
@@ -217,7 +218,7 @@ func (u *sums) applyFloat(t *Table, place int, row []float32) error {
 	return nil
 }
 
-// export returns the sums as they move to another owner, in the order of keys.
+// export returns the sums in the form that moves to another owner, in key order.
 func (p *pending) export(r *rows) (Sums, error) {
 	var out Sums
 	s := r.schema

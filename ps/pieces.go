@@ -1,9 +1,9 @@
 package ps
 
-// A contribution to a large partition, and the last message of its move, do not fit one frame. They travel in pieces: whole
-// rows, in the order of keys, so that what arrives is bounded by what the partition can hold.
+// A contribution to a large partition, and the last message of its move, do not fit one frame. They travel in pieces: whole rows, in key
+// order, so that the total received is bounded by what the partition can hold.
 
-// sumBytes is about what a row's sum takes on its way: its key and its numbers.
+// sumBytes is the approximate size of a row's sum in transit: its key and its numbers.
 func (s *Schema) sumBytes(numbers int) int {
 	if s.Deterministic {
 		return 8 + 8*numbers
@@ -11,7 +11,7 @@ func (s *Schema) sumBytes(numbers int) int {
 	return 8 + 4*numbers
 }
 
-// CutSums takes the first rows of sums that fit the schema: at least one, and as many as fit into that many bytes.
+// CutSums splits off the first rows of sums that fit the schema: at least one, and as many as fit into this many bytes.
 func (s *Schema) CutSums(u *Sums, bytes int) (head, rest Sums) {
 	n, fixed, float := 0, 0, 0
 	for _, k := range u.Keys {
@@ -36,13 +36,13 @@ func (s *Schema) CutSums(u *Sums, bytes int) (head, rest Sums) {
 	return head, Sums{Keys: u.Keys[n:], Fixed: u.Fixed[fixed:], Float: u.Float[float:]}
 }
 
-// bytes is about what sums take on their way.
+// bytes is the approximate size of sums in transit.
 func (u *Sums) bytes() int { return 8*len(u.Keys) + 8*len(u.Fixed) + 4*len(u.Float) }
 
-// Bytes is about what sums take on their way to a server.
+// Bytes is the approximate size of sums in transit.
 func (u *Sums) Bytes() int { return u.bytes() }
 
-// cut takes the first rows of a block that fits the schema, as CutSums does.
+// cut splits off the first rows of a block that fits the schema, like CutSums.
 func (b *Block) cut(s *Schema, bytes int) (head, rest Block) {
 	n, values := 0, 0
 	for _, k := range b.Keys {
@@ -60,7 +60,7 @@ func (k Key) Before(other Key) bool {
 	return k.Table < other.Table || k.Table == other.Table && k.Row < other.Row
 }
 
-// follow reports whether keys ascend, beginning above those before them.
+// follow reports whether keys ascend, starting above before.
 func follow(before, keys []Key) bool {
 	if len(before) > 0 {
 		before = before[len(before)-1:]
@@ -76,7 +76,7 @@ func follow(before, keys []Key) bool {
 	return true
 }
 
-// each calls f for every piece of a contribution's updates until it gives an error.
+// each calls f for every piece of a contribution's updates until it returns an error.
 func (c *Contribution) each(f func(u *Sums) error) error {
 	if err := f(&c.Updates); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *Contribution) each(f func(u *Sums) error) error {
 	return nil
 }
 
-// last returns the last piece that is there.
+// last returns the last available piece.
 func (c *Contribution) last() *Sums {
 	if n := len(c.more); n > 0 {
 		return &c.more[n-1]
@@ -97,9 +97,9 @@ func (c *Contribution) last() *Sums {
 	return &c.Updates
 }
 
-// StagePiece is Stage for a contribution that comes in pieces: each has all but the other pieces' rows, and more is false for
-// the last, with which the contribution is staged. Pieces come in their order and rows ascend throughout; one that is here
-// already is harmless, but for the first, with which it starts over. ErrNotStaged: those before it are not here, and the contribution is to start over.
+// StagePiece is Stage for a contribution that arrives in pieces: each has everything except the other pieces' rows, and more is false for
+// the last, with which the contribution is staged. Pieces arrive in order and rows ascend throughout; a repeated piece is harmless, except
+// for the first, which starts over. ErrNotStaged: earlier ones are missing, and the contribution must start over.
 func (s *Shard) StagePiece(c *Contribution, piece int, more bool) (committed bool, err error) {
 	if piece == 0 && !more {
 		return s.Stage(c)
@@ -136,7 +136,7 @@ func (s *Shard) StagePiece(c *Contribution, piece int, more bool) (committed boo
 	return false, nil
 }
 
-// Cut splits a last message into parts of about that many bytes, which Join puts together again. It may keep the memory.
+// Cut splits a last message into parts of about this many bytes, which Join reassembles. It may keep the memory.
 func (f *Final) Cut(s *Schema, bytes int) []*Final {
 	c := finalCutter{whole: f, schema: s, bytes: bytes}
 	first := c.next()
@@ -169,7 +169,7 @@ func (f *Final) Cut(s *Schema, bytes int) []*Final {
 	return c.parts
 }
 
-// finalCutter makes the parts of a last message.
+// finalCutter creates the parts of a last message.
 type finalCutter struct {
 	whole  *Final
 	schema *Schema
@@ -184,7 +184,7 @@ func (c *finalCutter) next() *Final {
 	return c.parts[len(c.parts)-1]
 }
 
-// part returns the last part if it has room for more, or else a new one.
+// part returns the last part if it has room, or else a new one.
 func (c *finalCutter) part(bytes int) *Final {
 	if c.left < bytes && c.left < c.bytes {
 		return c.next()
@@ -214,14 +214,13 @@ func (c *finalCutter) sums(first *Sums, more []Sums, head int, put func(part *Fi
 	}
 }
 
-// Begin returns what Join adds the other parts to; f is the first.
+// Begin returns the message to which Join adds the other parts; f is the first.
 func (f *Final) Begin() (*Final, error) {
 	whole := &Final{Folded: f.Folded, Base: f.Base, Full: f.Full, Marks: f.Marks, Settled: f.Settled}
 	return whole, whole.join(f)
 }
 
-// Join adds the next part of a last message. Each has something, and rows ascend from part to part, so that what is joined has
-// an end.
+// Join adds the next part of a last message. No part is empty, and rows ascend from part to part, so that the result is bounded.
 func (f *Final) Join(part *Final) error {
 	if len(part.Rows.Keys)+len(part.Dirty)+len(part.Pending)+len(part.Staged) == 0 || len(part.Marks)+len(part.Settled) > 0 {
 		return invalid("a part of a last message that has nothing of its own")

@@ -10,21 +10,20 @@ import "fmt"
 // the state before any work.
 type Clock int64
 
-// Unbounded is the staleness of ASP: no read waits, but see MostAhead and maxAhead. Owners still keep the work of each
-// incomplete clock apart, so their memory grows with the distance between the fastest and the slowest split.
+// Unbounded is the staleness of ASP: no read waits, except as described at MostAhead and maxAhead. Owners still keep the work of each
+// incomplete clock separate, so their memory grows with the distance between the fastest and the slowest split.
 const Unbounded Clock = 1 << 62
 
-// MostAhead bounds staleness in jobs whose tables have rules, under ASP too. A rule runs when a clock is complete, so a
-// worker that is n clocks ahead takes its next n gradients at the same parameters: steps that are n times too long. All
-// splits do the same number of clocks, so the slowest decides when a job ends, and a greater lead gains next to nothing.
-// At 1 the optimizers that stale reads get by default (apps.Stale) end within 0.01 of BSP's accuracy, also after few passes;
-// at 3 dnn did so after 30 passes, but not after 6.
+// MostAhead bounds staleness in jobs whose tables have rules, under ASP too. A rule runs when a clock is complete, so a worker that is n
+// clocks ahead computes its next n gradients with the same parameters: steps that are n times too long. All splits do the same number of
+// clocks, so the slowest determines when a job ends, and a greater lead gains next to nothing. At 1 the default optimizers for stale reads
+// (apps.Stale) end within 0.01 of BSP's accuracy, even after few passes; at 3 dnn did so after 30 passes, but not after 6.
 const MostAhead Clock = 1
 
-// LastClock is beyond what any run reaches, and leaves room to count from.
+// LastClock is later than any run gets, and leaves room for arithmetic.
 const LastClock Clock = 1 << 60
 
-// Generation grows at each roll-back, and only then; every data-plane message carries it.
+// Generation grows with each roll-back, and only then; every data-plane message includes it.
 type Generation uint64
 
 // Incarnation is one life of one worker process.
@@ -54,8 +53,7 @@ type Key struct {
 
 // Init sets a row's values before any update.
 type Init struct {
-	// Uniform draws each value from [Low, High), by a hash of (seed, table, row, column); zero rows when
-	// both are 0.
+	// Uniform draws each value from [Low, High), by a hash of (seed, table, row, column); zero rows if both are 0.
 	Low, High float32
 }
 
@@ -66,15 +64,15 @@ type Table struct {
 	Rows uint64
 	Cols int
 	Init Init // of dense Float32 tables; counts and sparse rows begin at 0
-	// Sparse rows are stored and travel as their cells that are not 0 (sparse.go). Applications see whole rows.
+	// Sparse rows are stored and sent as their nonzero cells (sparse.go). Applications see whole rows.
 	Sparse bool
-	// Ranged cuts the rows into one range for each partition, evenly. Otherwise rows are spread by a hash.
+	// Ranged divides the rows evenly into one range per partition. Otherwise rows are spread by a hash.
 	Ranged bool
 	// Rule is what the servers do with updates that are gradients; without one they are differences, and add up.
 	Rule Rule
 }
 
-// Width returns how many cells a dense row is stored in: its columns and its rule's state.
+// Width returns the number of cells of a stored dense row: its columns and its rule's state.
 func (t *Table) Width() int {
 	if t.Rule.Name == Add {
 		return t.Cols
@@ -82,20 +80,20 @@ func (t *Table) Width() int {
 	return t.Cols*(1+t.Rule.slots()) + 1
 }
 
-// Bounds of what a server keeps for each partition, and of what a message lists.
+// Limits on what a server keeps for each partition, and on lists in messages.
 const (
 	MaxPartitions       = 1 << 14
 	MaxSplits           = 1 << 17
 	MaxStaleness  Clock = 1 << 12 // of SSP
 )
 
-// MaxRowBytes bounds what a row, or its sum, takes on its way to another process: more does not fit a frame, and rows are not cut.
+// MaxRowBytes bounds the size of a row, or its sum, in transit: more does not fit a frame, and rows are not split.
 const MaxRowBytes = 63 << 20
 
-// maxRows keeps rows within what a key on the wire has room for.
+// maxRows limits rows to the size of a key on the wire.
 const maxRows = 1 << 48
 
-// Bound returns the staleness that reads are held to: Staleness, or less where a table has a rule (MostAhead).
+// Bound returns the effective staleness of reads: Staleness, or less if a table has a rule (MostAhead).
 func (s *Schema) Bound() Clock {
 	for i := range s.Tables {
 		if s.Tables[i].Rule.Name != Add {
@@ -105,7 +103,7 @@ func (s *Schema) Bound() Clock {
 	return s.Staleness
 }
 
-// Check reports whether the schema can be served. All makers of schemas call it.
+// Check reports whether the schema can be served. All code that creates schemas calls it.
 func (s *Schema) Check() error {
 	if s.Partitions > MaxPartitions || s.Splits > MaxSplits || s.Staleness > MaxStaleness && s.Staleness != Unbounded {
 		return invalid("%d partitions, %d splits, staleness %d; the most are %d, %d and %d", s.Partitions, s.Splits, s.Staleness,
@@ -153,8 +151,8 @@ type Schema struct {
 	Splits     int
 	Staleness  Clock // s: work of clock c reads all updates through clock c-s-1; 0 is BSP, Unbounded ASP
 	Seed       uint64
-	// Deterministic sums a row's updates of a clock in 64-bit fixed point, so that their order does not
-	// matter, and reads see the folded state only. It needs Staleness 0.
+	// Deterministic sums a row's updates of a clock in 64-bit fixed point, so that their order does not matter, and reads see only the
+	// folded state. It needs Staleness 0.
 	Deterministic bool
 }
 

@@ -1,6 +1,6 @@
 package ps
 
-// RestoreShard returns a partition as a checkpoint has it: all rows of the partition at a committed clock.
+// RestoreShard returns a partition from a checkpoint: all its rows at a committed clock.
 func RestoreShard(schema *Schema, id Partition, clock Clock, rows *Block) (*Shard, error) {
 	restored, err := restore(schema, id, rows)
 	if err != nil {
@@ -9,7 +9,7 @@ func RestoreShard(schema *Schema, id Partition, clock Clock, rows *Block) (*Shar
 	return shardOf(schema, id, clock, restored), nil
 }
 
-// RestoreBackup returns the backup that goes with RestoreShard.
+// RestoreBackup returns the backup that matches RestoreShard.
 func RestoreBackup(schema *Schema, id Partition, clock Clock, rows *Block) (*Backup, error) {
 	restored, err := restore(schema, id, rows)
 	if err != nil {

@@ -8,8 +8,8 @@ type rows struct {
 	tables []tableRows
 }
 
-// tableRows are a partition's rows of one table. A row gets a slot when it is first mentioned; until it is touched it
-// stands at its initial value, and is neither delivered nor moved.
+// tableRows are a partition's rows of one table. A row gets a slot when it is first mentioned; until it is touched it has its initial
+// value, and is neither delivered nor moved.
 type tableRows struct {
 	schema *Schema
 	table  *Table
@@ -18,7 +18,7 @@ type tableRows struct {
 	touched []bool         // by slot
 	cells   arena[float32] // dense tables: rows by slot, Table.width cells each
 	sparse  [][]float32    // sparse tables: rows by slot, replaced and never changed; nil = all 0
-	whole   []float32      // memory of row
+	whole   []float32      // memory for row
 }
 
 func newRows(s *Schema, p Partition) rows {
@@ -45,7 +45,7 @@ func (t *tableRows) slot(row RowID) int {
 	return slot
 }
 
-// blank gives a row that has no slot one; its cells may hold anything.
+// blank assigns a slot to a row that has none; its cells are undefined.
 func (t *tableRows) blank(row RowID) int {
 	slot := t.add(row)
 	t.touched = append(t.touched, false)
@@ -57,14 +57,14 @@ func (t *tableRows) blank(row RowID) int {
 	return slot
 }
 
-// initial sets a dense row's cells to what they are before any update.
+// initial sets a dense row's cells to their values before any update.
 func (t *tableRows) initial(row RowID, cells []float32) {
 	cols := t.table.Cols
 	InitRow(t.schema.Seed, *t.table, t.id, row, cells[:cols])
 	clear(cells[cols:])
 }
 
-// untouched sets dst to a row that has no slot, as it is when a clock is folded: a penalty reaches it, too.
+// untouched sets dst to a row without a slot, as of the folded state: penalties apply to it, too.
 func (t *tableRows) untouched(row RowID, dst []float32, folded Clock) {
 	if t.table.Rule.Name == Add {
 		t.initial(row, dst)
@@ -75,7 +75,7 @@ func (t *tableRows) untouched(row RowID, dst []float32, folded Clock) {
 	t.table.Seen(dst, cells, folded)
 }
 
-// stored returns a row as it is stored and travels. It stays good until the next slot or set.
+// stored returns a row in the form in which it is stored and sent. It is valid until the next slot or set.
 func (t *tableRows) stored(slot int) []float32 {
 	if !t.table.Sparse {
 		return t.cells.row(slot)
@@ -86,8 +86,7 @@ func (t *tableRows) stored(slot int) []float32 {
 	return t.sparse[slot]
 }
 
-// row returns a whole row to change: of a dense table the stored cells, of a sparse one a copy in memory that the next call
-// uses again.
+// row returns a whole row to change: the stored cells of a dense table, or a copy for a sparse one, in memory that the next call reuses.
 func (t *tableRows) row(slot int) []float32 {
 	if !t.table.Sparse {
 		return t.cells.row(slot)
@@ -99,10 +98,10 @@ func (t *tableRows) row(slot int) []float32 {
 	return t.whole
 }
 
-// noCells is a sparse row of which all cells are 0.
+// noCells is a sparse row of zeros.
 var noCells = []float32{0}
 
-// set takes a stored row.
+// set sets a stored row.
 func (t *tableRows) set(slot int, cells []float32) {
 	t.touched[slot] = true
 	if t.table.Sparse {
@@ -132,7 +131,7 @@ func (t *tableRows) order(keep func(slot int) bool) []uint32 {
 	return slots
 }
 
-// sort puts slots in the order of their rows.
+// sort sorts slots by row.
 func (t *tableRows) sort(slots []uint32) {
 	inOrder := func(a, b uint32) int {
 		if t.ids[a] < t.ids[b] {

@@ -14,7 +14,7 @@ const (
 	//
 	//	v = Momentum·v + g;  w = w - Rate·v   (Nesterov: w - Rate·(g + Momentum·v))
 	//
-	// A row without a gradient continues as if its gradient were 0, as a dense optimiser's would.
+	// A row without a gradient continues as if its gradient were 0, like in a dense optimiser.
 	SGD RuleName = "sgd"
 	// AdaGrad divides each column's step by the root of its sum of squares (Duchi, Hazan and Singer, JMLR 2011; as in
 	// torch.optim.Adagrad):
@@ -28,23 +28,23 @@ const (
 	//	m = Beta1·m + (1-Beta1)·g;  v = Beta2·v + (1-Beta2)·g²
 	//	w = w - Rate · m/(1-Beta1^t) / (√(v/(1-Beta2^t)) + Epsilon)     t: the clock
 	//
-	// A row without a gradient does not change, nor do its means, as in torch.optim.SparseAdam. Where every row has a gradient in
-	// every clock it is torch.optim.Adam.
+	// A row without a gradient does not change, nor do its means, as in torch.optim.SparseAdam. If every row has a gradient in every clock
+	// it equals torch.optim.Adam.
 	Adam RuleName = "adam"
-	// Mean is SGD on the weighted mean of what splits deliver, the outer step of DiLoCo (Douillard et al., 2023). A row's last column
-	// is not a parameter: each split adds its weight there, and its gradients times that weight to the others. g is their sum divided
-	// by the sum of the weights. A clock in which nobody delivers changes nothing, momentum included.
+	// Mean is SGD on the weighted mean of splits' deliveries, the outer step of DiLoCo (Douillard et al., 2023). A row's last column is not
+	// a parameter: each split adds its weight there, and its gradients times that weight to the others. g is their sum divided by the sum
+	// of the weights. A clock in which nobody delivers changes nothing, momentum included.
 	Mean RuleName = "mean"
 )
 
-// Rule is what the servers of a table do with gradients. They add up those of a clock and apply the rule once for each
-// touched row, when the clock is folded; reads give the folded state. What a rule keeps of a row (its slots, and the clock
-// of its last gradient) is stored next to the row's columns: it moves, is backed up and rolled back with them.
+// Rule is what the servers of a table do with gradients. They add up the gradients of a clock and apply the rule once for each touched row,
+// when the clock is folded; reads see the folded state. A rule's state of a row (its slots, and the clock of its last gradient) is stored
+// next to the row's columns: it is moved, backed up and rolled back with them.
 //
-// L1 and L2 add a penalty L1·|w| + L2/2·w² by a proximal step after the gradient's, of the length h that the column's
-// gradient step has (Rate, for AdaGrad Rate/(√s+Epsilon)): w = sign(w)·max(|w|-h·L1, 0)/(1+h·L2). Rows without a gradient
-// are penalised in every clock all the same: all of their steps at once when they are next read or touched (Duchi and
-// Singer, "Efficient online and batch learning using forward backward splitting", JMLR 2009, section 5).
+// L1 and L2 add a penalty L1·|w| + L2/2·w² by a proximal step after the gradient's, of the length h that the column's gradient step has
+// (Rate, for AdaGrad Rate/(√s+Epsilon)): w = sign(w)·max(|w|-h·L1, 0)/(1+h·L2). Rows without a gradient are also penalised in every clock:
+// all missed steps at once when they are next read or touched (Duchi and Singer, "Efficient online and batch learning using forward
+// backward splitting", JMLR 2009, section 5).
 type Rule struct {
 	Name         RuleName
 	Rate         float32
@@ -55,7 +55,7 @@ type Rule struct {
 	L1, L2       float32 // of AdaGrad, and of SGD without Momentum
 }
 
-// slots returns how many numbers the rule keeps for each column.
+// slots returns the number of state values per column.
 func (r *Rule) slots() int {
 	switch {
 	case r.Name == Adam:
@@ -66,7 +66,7 @@ func (r *Rule) slots() int {
 	return 0
 }
 
-// Check reports whether the rule is one, with numbers that it can have.
+// Check returns an error unless the rule exists and its parameters are valid.
 func (r *Rule) Check() error {
 	within := func(x, least, below float32) bool { return x >= least && x < below }
 	none := Rule{Name: r.Name}
@@ -104,7 +104,7 @@ func (r *Rule) Check() error {
 
 // ruled is a stored row of a table with a rule, in its parts.
 type ruled struct {
-	w, a, b []float32 // columns and slots; what there is not is empty
+	w, a, b []float32 // columns and slots; unused ones are empty
 	clock   *int32    // of the last gradient
 }
 
@@ -121,7 +121,7 @@ func (t *Table) parts(cells []float32) ruled {
 	return r
 }
 
-// Step applies the rule to a stored row: the gradient of a clock that is later than the last one's.
+// Step applies the rule to a stored row, with the gradient of a later clock than the last one's.
 func (t *Table) Step(cells, gradient []float32, clock Clock) {
 	row := t.parts(cells)
 	t.catchUp(row, clock-1)
@@ -138,7 +138,7 @@ func (t *Table) Step(cells, gradient []float32, clock Clock) {
 	*row.clock = int32(clock)
 }
 
-// Seen sets dst to the columns of a stored row as they are when a clock is folded, not before the row's last gradient.
+// Seen sets dst to the columns of a stored row as of a folded clock, not before the row's last gradient.
 func (t *Table) Seen(dst, cells []float32, folded Clock) {
 	if t.Rule.Name == Add || t.Rule.Name == Mean { // as stored
 		copy(dst, cells[:t.Cols])
@@ -155,8 +155,8 @@ func (t *Table) Seen(dst, cells []float32, folded Clock) {
 	t.catchUp(row, folded)
 }
 
-// The formulas are worked out in float64. Each product is converted before it is added to something: Go may fuse the two
-// otherwise, and round differently on some processors.
+// The formulas are computed in float64. Each product is converted before it is added to something: Go may otherwise fuse the two, and round
+// differently on some processors.
 
 func (r *Rule) stepMean(row ruled, gradient []float32) {
 	last := len(gradient) - 1
@@ -166,7 +166,7 @@ func (r *Rule) stepMean(row ruled, gradient []float32) {
 	}
 	rate, momentum := float64(r.Rate), float64(r.Momentum)
 	fraction, _ := math.Frexp(weight)
-	share, exact := 1/weight, fraction == 0.5 // by a power of two, multiplying gives the same bits as dividing, and is several times faster
+	share, exact := 1/weight, fraction == 0.5 // for powers of two, multiplying gives the same bits as dividing, and is several times faster
 	w, a := row.w[:last], row.a
 	if r.Momentum != 0 {
 		a = a[:last]
@@ -215,7 +215,7 @@ func (r *Rule) stepAdaGrad(row ruled, gradient []float32) {
 	}
 }
 
-// adaStep returns the length of AdaGrad's step for a sum of squares. While there was no gradient there is none.
+// adaStep returns the length of AdaGrad's step for a sum of squares. no gradient, no step.
 func (r *Rule) adaStep(s float32) float64 {
 	if s == 0 {
 		return 0
@@ -239,7 +239,7 @@ func (r *Rule) stepAdam(row ruled, gradient []float32, t Clock) {
 	}
 }
 
-// catchUp does the clocks since the row's last gradient, through a clock, in which it had none.
+// catchUp applies the clocks since the row's last gradient, through a clock, in which it had none.
 func (t *Table) catchUp(row ruled, through Clock) {
 	missed := through - Clock(*row.clock)
 	r := &t.Rule
@@ -272,7 +272,7 @@ func (t *Table) catchUp(row ruled, through Clock) {
 	*row.clock = int32(through)
 }
 
-// proximal does a number of proximal steps for the penalty, each of the same length, at once.
+// proximal applies several proximal steps for the penalty, of equal length, at once.
 func (r *Rule) proximal(w, step float64, times Clock) float64 {
 	if r.L1 == 0 && r.L2 == 0 {
 		return w

@@ -34,7 +34,7 @@ type Shard struct {
 	folded Clock
 	marks  []Clock
 	ahead  []*pending // nil = no work of that clock yet
-	unused []*pending // memory of clocks that were folded
+	unused []*pending // memory of folded clocks, for reuse
 	spare  []int64    // one row
 	floats []float32  // likewise
 
@@ -49,16 +49,16 @@ type Shard struct {
 	moving *outgoing
 }
 
-// Contribution is what one worker sends to one partition for one clock of a set of splits. All of it counts or none: it is
-// staged unseen, and counts once the worker knows that every owner holds its part, and commits.
+// Contribution is what one worker sends to one partition for one clock of a set of splits. All of it counts or none: it is staged
+// invisibly, and counts once the worker knows that every owner holds its part, and commits.
 type Contribution struct {
 	Incarnation Incarnation
-	Sequence    uint64 // grows by one with each contribution of the incarnation
+	Sequence    uint64 // increases by one with each contribution of the incarnation
 	Clock       Clock
 	Splits      []Split // ascending; at least one
 	Updates     Sums
-	Given       bool   // the memory of dense rows is the shard's, to keep and to change; otherwise it is good until Commit
-	more        []Sums // of one that came in pieces: those after the first
+	Given       bool   // the memory of dense rows belongs to the shard, which may change it; otherwise it is valid until Commit
+	more        []Sums // if it came in pieces: all but the first
 }
 
 // NewShard returns a partition in its initial state, at cut 0.
@@ -82,7 +82,7 @@ func shardOf(schema *Schema, id Partition, cut Clock, r rows) *Shard {
 	return s
 }
 
-// resetTo makes everything but the rows as it is right after a cut.
+// resetTo resets everything except the rows to the state right after a cut.
 func (s *Shard) resetTo(cut Clock) {
 	s.folded = cut
 	s.marks = make([]Clock, s.schema.Splits)
@@ -107,19 +107,19 @@ func (s *Shard) Mark(split Split) Clock { return s.marks[split] }
 // CanRead reports whether work of clock c may read: everything through clock c-s-1 must be folded, where s is Schema.Bound.
 func (s *Shard) CanRead(c Clock) bool { return s.folded >= c-s.bound-1 }
 
-// Stamp is the work that rows hold when a worker reads them.
+// Stamp is the work included in rows when a worker reads them.
 type Stamp struct {
 	Folded Clock  // all work through this clock
 	Own    uint64 // and, outside deterministic mode, the worker's own contributions through this sequence number
 }
 
-// Stamp returns that of what an incarnation reads now.
+// Stamp returns the stamp of an incarnation's reads now.
 func (s *Shard) Stamp(reader Incarnation) Stamp {
 	return Stamp{Folded: s.folded, Own: s.settled[reader]}
 }
 
-// Read copies a row into dst. In deterministic mode it is the folded state; otherwise it also holds whatever
-// later work has been committed, the freshest value there is.
+// Read copies a row into dst. In deterministic mode it is the folded state; otherwise it also includes all committed later work, the
+// freshest value there is.
 func (s *Shard) Read(k Key, dst []float32) {
 	t := &s.rows.tables[k.Table]
 	slot := t.find(k.Row)
@@ -140,8 +140,8 @@ func (s *Shard) Read(k Key, dst []float32) {
 	}
 }
 
-// View returns a row as Read or, if stored, Stored would copy it, in the shard's own memory: it must not be changed, and it is
-// good until the shard changes. Its capacity ends no later than that memory. Nil: there is no such memory.
+// View returns a row as Read or, if stored, Stored would copy it, in the shard's own memory: it must not be changed, and is valid until the
+// shard changes. Its capacity does not exceed that memory. Nil: there is no such memory.
 func (s *Shard) View(k Key, stored bool) []float32 {
 	t := &s.rows.tables[k.Table]
 	slot := t.find(k.Row)
@@ -151,7 +151,7 @@ func (s *Shard) View(k Key, stored bool) []float32 {
 	row := t.cells.view(slot)
 	switch {
 	case stored:
-	case t.table.Rule.Name == Mean: // as stored, and without what clocks to come have
+	case t.table.Rule.Name == Mean: // as stored, without work of later clocks
 		row = row[:t.table.Cols:t.table.Cols]
 	case t.table.Rule.Name != Add || !s.schema.Deterministic && s.isAhead(t, slot):
 		return nil
@@ -159,7 +159,7 @@ func (s *Shard) View(k Key, stored bool) []float32 {
 	return row
 }
 
-// isAhead reports whether clocks that are not complete have work on a row.
+// isAhead reports whether incomplete clocks have work on a row.
 func (s *Shard) isAhead(t *tableRows, slot int) bool {
 	for _, p := range s.ahead {
 		if p != nil && p.tables[t.id].place(slot) >= 0 {
@@ -198,8 +198,8 @@ func (s *Shard) addAhead(t *tableRows, slot int, row []float32) error {
 	return nil
 }
 
-// Stage holds a contribution until its commit; the shard keeps what it is given until its clock is folded. Staging the same
-// one again is harmless. It reports true when it had been committed before.
+// Stage holds a contribution until its commit; the shard keeps its memory until its clock is folded. Staging the same one again is
+// harmless. It returns true if it had been committed before.
 func (s *Shard) Stage(c *Contribution) (committed bool, err error) {
 	if committed, err := s.admit(c); committed || err != nil {
 		return committed, err
@@ -209,7 +209,7 @@ func (s *Shard) Stage(c *Contribution) (committed bool, err error) {
 	return false, nil
 }
 
-// admit reports whether a contribution, or a piece of one, had been committed before; an error if it cannot be taken.
+// admit reports whether a contribution, or a piece of one, had been committed before; an error if it cannot be accepted.
 func (s *Shard) admit(c *Contribution) (committed bool, err error) {
 	if s.fenced[c.Incarnation] {
 		return false, ErrFenced
@@ -229,8 +229,8 @@ func (s *Shard) admit(c *Contribution) (committed bool, err error) {
 	return false, s.checkRoom(c)
 }
 
-// maxAhead is how many clocks a split's work may be ahead of the folded state, beyond the staleness that is allowed. It bounds
-// what a partition keeps of clocks that are not complete.
+// maxAhead is how many clocks a split's work may be ahead of the folded state, beyond the permitted staleness. It bounds what a partition
+// keeps of incomplete clocks.
 const maxAhead Clock = 4096
 
 // lastAhead returns the last clock whose work may wait here.
@@ -241,8 +241,8 @@ func (s *Schema) lastAhead(folded Clock) Clock {
 	return folded + s.Staleness + maxAhead
 }
 
-// checkRoom bounds the uncommitted state. Honest workers never reach the bounds: each split is in the work of one
-// incarnation, but for those that were fenced and wait for Settle.
+// checkRoom bounds the uncommitted state. Honest workers never reach the bounds: each split is in the work of one incarnation, except for
+// fenced ones that wait for Settle.
 func (s *Shard) checkRoom(c *Contribution) error {
 	if last := s.schema.lastAhead(s.folded); c.Clock > last {
 		return fmt.Errorf("%w: clock %d; work of clocks up to %d is taken", ErrEarly, c.Clock, last)
@@ -270,8 +270,8 @@ func (c *Contribution) check(s *Schema, p Partition) error {
 	return c.each(func(u *Sums) error { return u.Check(s, p) })
 }
 
-// holds reports whether all splits of a contribution have its clock behind them here. So it is when the partition
-// came back from a cut that holds the contribution, which says nothing of sequence numbers.
+// holds reports whether all splits of a contribution have completed its clock here. This is so after a return to a cut that includes the
+// contribution, which does not record sequence numbers.
 func (s *Shard) holds(c *Contribution) bool {
 	for _, split := range c.Splits {
 		if s.marks[split] < c.Clock {
@@ -281,7 +281,7 @@ func (s *Shard) holds(c *Contribution) bool {
 	return true
 }
 
-// checkMarks keeps a split's clocks in order and unique.
+// checkMarks ensures that a split's clocks are in order and unique.
 func (s *Shard) checkMarks(c *Contribution) error {
 	for _, split := range c.Splits {
 		if s.marks[split] != c.Clock-1 {
@@ -314,7 +314,7 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 		if err := s.foldWith(c); err != nil {
 			return false, err
 		}
-		_, err := s.fold() // clocks beyond it may be complete already
+		_, err := s.fold() // later clocks may be complete already
 		return true, err
 	}
 	p := s.at(c.Clock)
@@ -332,7 +332,7 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	return s.fold()
 }
 
-// touch notes that a row changes.
+// touch records that a row changes.
 func (s *Shard) touch(t *tableRows, slot int) {
 	s.top().tables[t.id].remember(t, slot)
 	t.touched[slot] = true
@@ -341,7 +341,7 @@ func (s *Shard) touch(t *tableRows, slot int) {
 	}
 }
 
-// counted notes that a staged contribution counts.
+// counted records that a staged contribution counts.
 func (s *Shard) counted(c *Contribution) {
 	delete(s.staged, c.Incarnation)
 	delete(s.arriving, c.Incarnation)
@@ -375,10 +375,10 @@ func (s *Shard) at(c Clock) *pending {
 	return s.ahead[i]
 }
 
-// checkFresh keeps every count that a read may give, with what is pending, within its type.
+// checkFresh keeps every count that a read may return, including pending work, within its type.
 func (s *Shard) checkFresh(keys []Key) error {
 	if s.schema.Deterministic {
-		return nil // reads give folded rows, which are checked at the fold
+		return nil // reads return folded rows, which are checked at the fold
 	}
 	for _, k := range keys {
 		if s.schema.Kind(k) != Int32 {
@@ -398,13 +398,13 @@ func (s *Shard) checkFresh(keys []Key) error {
 	return nil
 }
 
-// Standing is what a partition knows of an incarnation.
+// Standing is a partition's knowledge of an incarnation.
 type Standing struct {
 	Committed uint64 // last committed sequence number
 	Staged    uint64 // sequence number of the staged contribution; 0 = none
 }
 
-// Fence accepts nothing more from an incarnation. What it has staged waits for Settle.
+// Fence accepts nothing more from an incarnation. Its staged contribution waits for Settle.
 func (s *Shard) Fence(inc Incarnation) Standing {
 	s.fenced[inc] = true
 	delete(s.arriving, inc)
@@ -415,8 +415,8 @@ func (s *Shard) Fence(inc Incarnation) Standing {
 	return st
 }
 
-// Settle ends what a fenced incarnation has staged: it counts if any partition had committed it, for then
-// every partition has it staged; otherwise it is dropped.
+// Settle resolves a fenced incarnation's staged contribution: it counts if any partition had committed it, since then every partition has
+// it staged; otherwise it is dropped.
 func (s *Shard) Settle(inc Incarnation, seq uint64, commit bool) (folded bool, err error) {
 	if !commit {
 		delete(s.staged, inc)

@@ -1,14 +1,13 @@
 package ps
 
-// A row of a sparse table (Table.Sparse) is stored and travels as its cells that are not 0: how many there are (n),
-// their n columns in ascending order, their n values. When that would be longer than the whole row, n is the number of
-// columns and all values follow, without columns. Each row has one such form. In blocks n and the columns are the
-// bits of int32 numbers, in fixed-point sums they are int64 numbers like the rest.
+// A row of a sparse table (Table.Sparse) is stored and sent as its nonzero cells: their number (n), their n columns in ascending order,
+// their n values. If that would be longer than the whole row, n is the number of columns and all values follow, without columns. Each row
+// has one such form. In blocks n and the columns are the bits of int32 numbers, in fixed-point sums they are int64 numbers like the rest.
 //
-// It pays where most cells of most rows are 0, as those of LDA's topic counts by word: a row of 1000 columns of which
-// 20 are used takes 164 bytes, not 4000.
+// It pays if most cells of most rows are 0, as in LDA's topic counts by word: a row of 1000 columns of which 20 are used takes 164 bytes,
+// not 4000.
 
-// sparseCells returns how many cells a sparse row at the beginning of cells takes; -1 when it is damaged.
+// sparseCells returns the number of cells of the sparse row at the beginning of cells; -1 if it is damaged.
 func sparseCells(cells []float32, cols int) int {
 	if len(cells) == 0 {
 		return -1
@@ -104,7 +103,7 @@ func appendSparseSum(dst, sum []int64) []int64 {
 	return dst
 }
 
-// expandSparse sets a whole row from its sparse form, which is in order.
+// expandSparse expands a valid sparse row.
 func expandSparse(row, cells []float32) {
 	n := int(Ints(cells[:1])[0])
 	if n == len(row) {
@@ -146,8 +145,7 @@ func addSparseSum(sum, words []int64) error {
 	return nil
 }
 
-// CellsOf returns how many of cells the row of a key takes that they begin with, as it is stored and travels; -1 when they
-// are no such row.
+// CellsOf returns the number of cells of a key's row at the beginning of cells, in stored form; -1 if there is no valid row.
 func (s *Schema) CellsOf(k Key, cells []float32) int {
 	t := &s.Tables[k.Table]
 	if t.Sparse {
@@ -159,7 +157,7 @@ func (s *Schema) CellsOf(k Key, cells []float32) int {
 	return -1
 }
 
-// AppendRow appends a whole row, as Read or Stored gives it, in the form in which it travels to a reader.
+// AppendRow appends a whole row, as Read or Stored returns it, in the form sent to readers.
 func (s *Schema) AppendRow(dst []float32, k Key, row []float32) []float32 {
 	if s.Tables[k.Table].Sparse {
 		return AppendSparse(dst, row)
@@ -167,7 +165,7 @@ func (s *Schema) AppendRow(dst []float32, k Key, row []float32) []float32 {
 	return append(dst, row...)
 }
 
-// TakeRow reads what AppendRow has appended into row and gives the rest; false when the cells are no such row.
+// TakeRow decodes a row appended by AppendRow and returns the rest; false if the cells are no such row.
 func (s *Schema) TakeRow(k Key, cells, row []float32) (rest []float32, ok bool) {
 	n := len(row)
 	if s.Tables[k.Table].Sparse {
@@ -184,7 +182,7 @@ func (s *Schema) TakeRow(k Key, cells, row []float32) (rest []float32, ok bool) 
 	return cells[n:], true
 }
 
-// AppendSum appends a row's sum in the form in which it travels.
+// AppendSum appends a row's sum in transit form.
 func (s *Schema) AppendSum(u *Sums, k Key, fixed []int64, float []float32) {
 	sparse := s.Tables[k.Table].Sparse
 	u.Keys = append(u.Keys, k)
@@ -200,7 +198,7 @@ func (s *Schema) AppendSum(u *Sums, k Key, fixed []int64, float []float32) {
 	}
 }
 
-// CellsOfSum returns how many of the floats of a Sums, which fits the schema, belong to the row of a key that they begin with.
+// CellsOfSum returns how many of the floats at the beginning of a Sums, which fits the schema, belong to a key's row.
 func (s *Schema) CellsOfSum(k Key, float []float32) int {
 	t := &s.Tables[k.Table]
 	if t.Sparse {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// What servers report about their partitions.
+// Servers' reports about their partitions.
 
-// OwnedPartition is what an owner knows of a partition.
+// OwnedPartition is what an owner knows about a partition.
 type OwnedPartition struct {
 	Partition Partition
 	Base      Clock // newest cut known to be committed
@@ -15,8 +15,8 @@ type OwnedPartition struct {
 	Marks     []Clock // Index: Split
 }
 
-// Serving is what a server has done for a partition since it began, whether it owned the partition all the time or not: the time that it
-// took to hold contributions and to fold them, by the wall clock, and how many clocks were folded. Reads and messages are not in it.
+// Serving is a server's work for a partition since it began, whether it owned the partition all the time or not: the wall-clock time to
+// hold and fold contributions, and the number of clocks folded. Reads and messages are not included.
 type Serving struct {
 	Partition Partition
 	Took      time.Duration
@@ -37,7 +37,7 @@ type BackupHolding struct {
 	Delivered Clock // complete and waiting for its commit; 0 = none
 }
 
-// NoCut stands for the cut of a backup that has had none yet.
+// NoCut stands for the cut of a backup that has not received one yet.
 const NoCut Clock = -1
 
 // Holdings are the cuts that a server can return to.
@@ -64,7 +64,7 @@ func HoldingsOf(owned []*Shard, backups []BackupHolding) Holdings {
 	return h
 }
 
-// Status returns what the shard knows.
+// Status returns the shard's status.
 func (s *Shard) Status() OwnedPartition {
 	base, _ := s.Base()
 	return OwnedPartition{Partition: s.id, Base: base, Folded: s.folded, Marks: slices.Clone(s.marks)}
@@ -75,7 +75,7 @@ func (s *Shard) StatusOf(inc Incarnation) OwnerStanding {
 	return OwnerStanding{Partition: s.id, Standing: s.Fence(inc), Marks: slices.Clone(s.marks)}
 }
 
-// Status says what the backup holds.
+// Holding describes what the backup holds.
 func (b *Backup) Holding() BackupHolding {
 	h := BackupHolding{Partition: b.id, Cut: b.cut, Delivered: b.Delivered()}
 	if b.lacking {
@@ -84,9 +84,9 @@ func (b *Backup) Holding() BackupHolding {
 	return h
 }
 
-// Moved is what a move took. Lengths are wall-clock seconds.
+// Moved is the cost of a move. Lengths are wall-clock seconds.
 type Moved struct {
-	Bytes   int64   // of rows; those that changed on the way count again
+	Bytes   int64   // of rows; rows that changed during the move count again
 	Seconds float64 // in which rows travelled
 	Waited  float64 // in which a worker waited because neither owner served
 }

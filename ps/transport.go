@@ -5,10 +5,11 @@ import (
 	"math"
 )
 
-// Transport is how the numbers that workers deliver travel. The last column of a row, a weight (Mean), is always whole.
+// Transport is the encoding of the numbers that workers deliver. The last column of a row, a weight (Mean), is always sent whole.
 //
-// A worker rounds what it delivers (Round) before it is added up. So a transport loses nothing on the way, and what is folded does not
-// depend on whether it went over a network, or by which transport: sums of several splits, which a narrow one cannot carry, go whole.
+// A worker rounds its deliveries (Round) before they are added up. So a transport loses nothing in transit, and the folded state does not
+// depend on whether a delivery went over a network, or by which transport: sums of several splits, which a narrow one cannot carry, are
+// sent whole.
 type Transport uint32
 
 const (
@@ -35,13 +36,13 @@ func TransportOf(name string) Transport {
 	return Whole
 }
 
-// packBlock is how many numbers of a row share an exponent.
+// packBlock is the number of consecutive numbers of a row that share an exponent.
 const packBlock = 256
 
-// Numbers with other exponents do not occur in training that works: smaller ones are rounded to 0, larger ones travel whole.
+// Numbers with other exponents do not occur in healthy training: smaller ones are rounded to 0, larger ones are sent whole.
 const mostExponent = 100
 
-// Bytes is what n numbers of a row take on the way, without its weight.
+// Bytes returns the size of n numbers of a row in transit, without its weight.
 func (t Transport) Bytes(n int) int {
 	switch t {
 	case BF16:
@@ -52,7 +53,7 @@ func (t Transport) Bytes(n int) int {
 	return 4 * n
 }
 
-// Round makes the numbers of a row, without its weight, such as can be packed: the nearest, ties to even.
+// Round rounds the numbers of a row, without its weight, to ones that can be packed: the nearest, ties to even.
 func (t Transport) Round(row []float32) {
 	switch t {
 	case BF16:
@@ -84,7 +85,7 @@ func (t Transport) Round(row []float32) {
 	}
 }
 
-// exponent returns the e of a block whose largest number is that; false: there is none.
+// exponent returns the exponent of a block with this largest number; false: there is none.
 func exponent(most float64) (e int, ok bool) {
 	if !(most < math.MaxFloat32) {
 		return 0, false
@@ -102,7 +103,7 @@ func exponent(most float64) (e int, ok bool) {
 // packedWeight is the size of a row's last column.
 const packedWeight = 8
 
-// PackedBytes is the size of what Pack makes of rows with that many numbers in all; false: they cannot be packed.
+// PackedBytes returns the size of packed rows with this total of numbers; false: they cannot be packed.
 func (t Transport) PackedBytes(rows, numbers int) (bytes int, ok bool) {
 	if t == Whole || t > Int8 || rows < 1 || numbers%rows != 0 || numbers/rows < 2 {
 		return 0, false
@@ -139,7 +140,7 @@ func (t Transport) Pack(u *Sums) ([]byte, bool) {
 	return to, true
 }
 
-// numbers reads those from a place on; false: a float64 does not hold them all.
+// numbers reads the numbers from an index on; false: a float64 cannot represent them all.
 func (u *Sums) numbers(to []float64, at int) bool {
 	if len(u.Float) > 0 {
 		for i := range to {
@@ -188,7 +189,7 @@ func (t Transport) packBlock(to []byte, some []float64) ([]byte, bool) {
 	return to, true
 }
 
-// Unpack makes sums of what Pack made of rows with the sums' keys and that many numbers in all, of one kind. It reports whether that is possible.
+// Unpack decodes packed rows with the sums' keys and this total of numbers, all of one kind. It reports whether that is possible.
 func (t Transport) Unpack(from []byte, u *Sums, fixed, floats int) bool {
 	size, ok := t.PackedBytes(len(u.Keys), fixed+floats)
 	if !ok || size != len(from) || fixed > 0 && floats > 0 {
@@ -223,7 +224,7 @@ func (t Transport) Unpack(from []byte, u *Sums, fixed, floats int) bool {
 	return true
 }
 
-// unpackBlock is the opposite of packBlock. It refuses what that does not make.
+// unpackBlock is the opposite of packBlock. It refuses anything that Pack does not produce.
 func (t Transport) unpackBlock(some []float64, from []byte) bool {
 	if t == BF16 {
 		for i := range some {

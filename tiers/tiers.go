@@ -9,7 +9,7 @@ import "github.com/tierml/tierml/ps"
 type Tier string
 
 const (
-	Reliable  Tier = "reliable"  // on-demand: stays until we end it
+	Reliable  Tier = "reliable"  // on-demand: stays until the controller ends it
 	Transient Tier = "transient" // spot: can be taken back
 )
 
@@ -21,7 +21,7 @@ const (
 	ParamServ Role = "ParamServ" // reliable: serves reads and updates
 	ActivePS  Role = "ActivePS"  // transient: serves; its cuts go to a BackupPS
 	BackupPS  Role = "BackupPS"  // reliable: holds the last committed cut
-	Standby   Role = "standby"   // has nothing to do at present
+	Standby   Role = "standby"   // currently has nothing to do
 )
 
 // Stage is how far work has moved to transient machines.
@@ -32,7 +32,7 @@ const (
 	Stage1 Stage = 1
 	// Stage2: ActivePSs on transient machines, BackupPSs on reliable ones, workers everywhere.
 	Stage2 Stage = 2
-	// Stage3: as stage 2, with no workers on reliable machines.
+	// Stage3: like stage 2, with no workers on reliable machines.
 	Stage3 Stage = 3
 )
 
@@ -40,16 +40,16 @@ const (
 type Member struct {
 	ID   ps.ServerID
 	Tier Tier
-	// Joined orders machines by age; of transient ones those that serve continue, and then the oldest serve.
+	// Joined orders machines by age; transient ones that serve continue, and then the oldest serve.
 	Joined int
 	// Leaving machines (warned or draining their paid hour) get no partitions.
 	Leaving bool
 	// NoWork machines get no splits.
 	NoWork bool
-	// Rate weighs the splits that a machine gets: its work per hour. 0 = as many as it has vCPUs.
+	// Rate weights the splits that a machine gets: its work per hour. 0 = its number of vCPUs.
 	Rate float64
 	VCPU int
-	// Loaded are the splits whose data the machine has: of those that must move, it gets these first.
+	// Loaded are the splits whose data the machine has: it gets these first when splits move.
 	Loaded SplitSet
 }
 
@@ -57,16 +57,16 @@ type Member struct {
 type Thresholds struct {
 	TwoAbove   float64 // stage 2 above this ratio; default 1
 	ThreeAbove float64 // stage 3 above this ratio; default 15
-	// MostServers is how many transient machines serve at most (ServersFor). 0 = half serve, however many there are, as in
-	// the paper.
+	// MostServers is the maximum number of transient machines that serve (ServersFor). 0 = half serve, whatever the number, as in the
+	// paper.
 	MostServers int
 }
 
-// ServerBytes is how much of a model is usually worth a server. Each worker talks to each server in every clock, so what a small model gains from
-// another server is lost in messages. On loopback a message costs about as much processor time as copying 100 KiB.
+// ServerBytes is how much of a model usually justifies a server. Each worker talks to each server in every clock, so a small model loses
+// more in messages than it gains from another server. On loopback a message costs about as much processor time as copying 100 KiB.
 const ServerBytes = 128 << 10
 
-// DefaultThresholds returns those of the paper (TierML, section 3.2).
+// DefaultThresholds returns the paper's thresholds (TierML, section 3.2).
 func DefaultThresholds() Thresholds { return Thresholds{TwoAbove: 1, ThreeAbove: 15} }
 
 // Layout is the target: which machines serve, back up and work.

@@ -6,36 +6,38 @@ import (
 	"slices"
 )
 
-// account is what settings have done for a job, in its undisturbed clocks, compared with the default.
+// account is the benefit of settings for a job, in its undisturbed clocks, compared with the default.
 type account struct {
 	each      []*record // the first is the default's
-	changes   float64   // seconds that changes took
-	changed   float64   // how often that was
-	exploring int       // clocks spent on settings that were not proven
+	changes   float64   // total seconds of changes
+	changed   float64   // number of changes
+	exploring int       // clocks spent on unproven settings
 }
 
-// record is of one setting's clocks.
+// record is about one setting's clocks.
 type record struct {
 	setting        Setting
 	n, sum, square float64
 }
 
 const (
-	// surely is how many standard errors a setting must be faster than the default to be used for good, and leastGain the least share.
+	// surely is how many standard errors faster than the default a setting must be for permanent use, and leastGain the minimum relative
+	// gain.
 	surely    = 3.
 	leastGain = .01
-	// steady is the standard error of the default's mean that suffices, and steadyMost how many times Every it is measured for at most.
+	// steady is a sufficiently small standard error of the default's mean, and steadyMost the limit of its measurement, in multiples of
+	// Every.
 	steady     = .02
 	steadyMost = 10
-	// steep is by how much slower a setting is expected to be that differs from all that were tried in one knob's whole range.
+	// steep is the expected slowdown of a setting that differs from all tried ones by one knob's whole range.
 	steep = .5
-	// usualNoise is the least deviation of clocks of one setting: few clocks may be alike by chance.
+	// usualNoise is the minimum deviation of clocks of one setting: few clocks may be alike by chance.
 	usualNoise = .02
 )
 
 func (r *record) mean() float64 { return r.sum / r.n }
 
-// variance returns that of the mean.
+// variance returns the variance of the mean.
 func (r *record) variance() float64 {
 	floor := usualNoise * r.mean()
 	return max((r.square-r.sum*r.sum/r.n)/max(r.n-1, 1), floor*floor) / r.n
@@ -59,7 +61,7 @@ func (a *account) pace() float64 {
 	return 0
 }
 
-// saved returns the seconds saved against the default, less than 0 for lost ones.
+// saved returns the seconds saved against the default, negative if lost.
 func (a *account) saved() (seconds float64) {
 	if a.pace() == 0 {
 		return 0
@@ -70,7 +72,7 @@ func (a *account) saved() (seconds float64) {
 	return seconds - a.changes
 }
 
-// elsewhere returns how many clocks other settings than the default had, and the variance of the seconds that these took.
+// elsewhere returns the number of clocks with other settings than the default, and the variance of their total time.
 func (a *account) elsewhere() (clocks, variance float64) {
 	for _, r := range a.each[1:] {
 		if r.n > 0 {
@@ -102,7 +104,7 @@ func (a *account) proven(r *record) bool {
 	return gain > leastGain*d.mean() && gain > surely*math.Sqrt(d.variance()+r.variance())
 }
 
-// home returns the setting to use while nothing is tried: the fastest that is proven, or else the default.
+// home returns the setting to use between trials: the fastest proven one, or else the default.
 func (a *account) home() *record {
 	best := a.each[0]
 	for _, r := range a.each[1:] {
@@ -113,21 +115,21 @@ func (a *account) home() *record {
 	return best
 }
 
-// Net is what a job has saved so far against its default.
+// Net is a job's savings so far against its default.
 type Net struct {
 	Seconds float64 // less than 0: lost
 	Within  float64 // two standard errors
 	Default float64 // seconds per clock; 0 = not measured yet
 }
 
-// Saved returns what the job has saved so far.
+// Saved returns the job's savings so far.
 func (t *Tuner) Saved() Net {
 	a := &t.account
 	n := Net{Seconds: a.saved(), Default: a.pace()}
 	if n.Default > 0 {
 		clocks, variance := a.elsewhere()
 		d := a.each[0]
-		n.Within = 2 * math.Sqrt(clocks*clocks*d.variance()+variance+a.changed*d.n*d.variance()) // a change's cost is known to a clock
+		n.Within = 2 * math.Sqrt(clocks*clocks*d.variance()+variance+a.changed*d.n*d.variance()) // a change's cost is known to within a clock
 	}
 	return n
 }
@@ -142,8 +144,8 @@ func (t *Tuner) balance() float64 {
 	return t.options.Share*a.pace()*max(float64(t.options.Clocks), t.left) + a.saved() - elsewhere*math.Sqrt(a.each[0].variance())
 }
 
-// Enough reports whether the clocks of the setting in use suffice: for the default when its mean is steady, for another when one more could cost
-// more than trials may still lose.
+// Enough reports whether the current setting has enough clocks: for the default when its mean is steady, for another when one more could
+// cost more than trials may still lose.
 func (t *Tuner) Enough(clocks []Clock) bool {
 	if !t.limited() {
 		return false
@@ -165,8 +167,8 @@ func (t *Tuner) Enough(clocks []Clock) bool {
 	return (r.mean()-t.account.pace())*(r.n+1) > max(t.balance()-t.change(t.inUse, home.setting), 0)
 }
 
-// affords reports whether the trial of a setting, and going back, is expected to lose no more than trials may, and to end within a fifth of the
-// job's clocks.
+// affords reports whether the trial of a setting, including going back, is expected to lose no more than trials may, and to end within a
+// fifth of the job's clocks.
 func (t *Tuner) affords(x Setting, expected float64) bool {
 	if !t.limited() {
 		return true
@@ -184,7 +186,7 @@ func (t *Tuner) affords(x Setting, expected float64) bool {
 	return loss+t.change(t.inUse, x)+t.change(x, t.options.Default) <= t.balance()
 }
 
-// change returns what a change is expected to cost at most: a clock, or what the options say, where that is not known.
+// change returns the highest expected cost of a change: if unknown, a clock or as the options say.
 func (t *Tuner) change(from, to Setting) float64 {
 	seconds, known := t.costs.of(t.space.techniques(from, to))
 	if !known {
@@ -197,7 +199,7 @@ func (t *Tuner) likely(x Setting) bool {
 	return slices.ContainsFunc(t.options.Likely, func(l Setting) bool { return slices.Equal(l, x) })
 }
 
-// clocksAt returns how many of the default's clocks the trial of a setting is expected to cost while nothing is known: it and two changes.
+// clocksAt returns the expected cost of a setting's trial in clocks of the default while nothing is known: the trial and two changes.
 func (t *Tuner) clocksAt(x Setting) float64 {
 	if t.likely(x) {
 		return 2
@@ -205,8 +207,8 @@ func (t *Tuner) clocksAt(x Setting) float64 {
 	return steep*t.space.distance(t.options.Default, x)*float64(t.options.Every) + 2
 }
 
-// risk returns what a trial is expected to lose by the tried setting that is nearest to it: as much, and more by what it is farther away.
-// Beyond a setting that is slower than the default, it gets worse at the same rate at least.
+// risk returns the expected loss of a trial, by the nearest tried setting: its loss, and more in proportion to the distance. Beyond a
+// setting that is slower than the default, it gets worse at least at the same rate.
 func (t *Tuner) risk(x Setting) float64 {
 	least, near := math.Inf(1), t.account.each[0]
 	for _, r := range t.account.each {
@@ -222,8 +224,8 @@ func (t *Tuner) risk(x Setting) float64 {
 	return max(excess+slope*least, 0) * float64(t.options.Every)
 }
 
-// within is online for a job whose trials may lose a share of its time: what costs too much is not tried, and settings are used for good that
-// are proven.
+// within is online for a job whose trials may lose a share of its time: expensive settings are not tried, and only proven settings are used
+// permanently.
 func (t *Tuner) within(loss float64) Advice {
 	home, left := t.account.home(), t.clocksLeft()
 	saves := (t.account.pace() - home.mean()) * left
@@ -249,7 +251,7 @@ func (t *Tuner) within(loss float64) Advice {
 	return a
 }
 
-// affordable returns the trial that gains the most beyond the best proven setting; false = none may be made.
+// affordable returns the trial that gains the most beyond the best proven setting; false = no trial is affordable.
 func (t *Tuner) affordable(home *record, loss, left float64) (most Advice, ok bool) {
 	t.model.learn(&t.hyper, t.options.Seed)
 	here := t.model.judge([]Setting{home.setting, t.options.Default}, loss)

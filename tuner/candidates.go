@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// spread is the nth point of a sequence that fills the unit cube evenly: multiples of the inverse powers of the generalised golden
-// ratio, the root of x^(d+1) = x + 1, from a random shift. A dozen lines for the evenness of Sobol's points in as many dimensions.
+// spread returns the nth point of a sequence that fills the unit cube evenly: multiples of the inverse powers of the generalised golden
+// ratio, the root of x^(d+1) = x + 1, from a random shift. It is nearly as even as Sobol's points, in a dozen lines.
 type spread struct{ shift, step []float64 }
 
 func newSpread(dimension int, seed uint64) spread {
@@ -34,12 +34,12 @@ func (s spread) point(n int) []float64 {
 
 const (
 	evenly     = 512 // candidates that fill the space
-	bestTried  = 3   // tried settings that moves begin at
-	bestOf     = 5   // candidates that moves begin at
+	bestTried  = 3   // tried settings that moves start from
+	bestOf     = 5   // candidates that moves start from
 	movesOf    = 24  // of each
-	roundsOf   = 4   // each with steps a third as far as the last
+	roundsOf   = 4   // each with steps a third as long as the last
 	farthest   = .2
-	attemptsAt = 20 // points in a row that are not allowed
+	attemptsAt = 20 // consecutive points that are not allowed
 )
 
 // candidate is a setting that might be next.
@@ -49,8 +49,8 @@ type candidate struct {
 	log            float64 // of the expected improvement
 }
 
-// candidates looks for settings with the highest expected improvement over least: points that fill the space, then moves around the
-// best and around the settings in tried. The best is first; tried settings are among them, as one noisy observation does not settle a setting.
+// candidates searches for settings with the highest expected improvement over least: points that fill the space, then moves around the best
+// and around the settings in tried. The best is first; tried settings are included, as one noisy observation does not settle a setting.
 func (s Space) candidates(judge func([]Setting) []candidate, tried []Setting, seed uint64) []candidate {
 	r := rand.New(rand.NewPCG(seed, 0xca4d))
 	fill := newSpread(len(s.Knobs), seed)
@@ -96,8 +96,8 @@ func top(all []candidate) []candidate {
 	return best
 }
 
-// move changes a setting's knobs, each with probability two thirds and one at least: numbers by about far of their range and at least
-// to the next, choices to any other.
+// move changes a setting's knobs, each with probability two thirds and at least one: numbers by about far of their range and at least to
+// the next, choices to any other.
 func (s Space) move(from Setting, far float64, r *rand.Rand) Setting {
 	u := s.unit(from)
 	one := r.IntN(len(u))
@@ -126,8 +126,8 @@ func (s Space) move(from Setting, far float64, r *rand.Rand) Setting {
 	return s.at(u)
 }
 
-// trials returns the first settings to try: evenly over the space, in a random order of what is near (section III-B has them at random;
-// evenly, ten tell more), after those that have served others well. Small spaces have fewer than requested.
+// trials returns the first settings to try: evenly over the space, in a random order of nearby ones (section III-B has them at random;
+// evenly, ten tell more), after those that have served other jobs well. Small spaces have fewer than requested.
 func (s Space) trials(count int, except Setting, known []Setting, seed uint64) []Setting {
 	fill := newSpread(len(s.Knobs), seed)
 	var found []Setting
@@ -147,8 +147,8 @@ func (s Space) trials(count int, except Setting, known []Setting, seed uint64) [
 	return found
 }
 
-// beside returns the first settings to try, at most count, where trials may not cost much: those that are known, and then the default with one
-// knob moved by a step, the shortest first.
+// beside returns the first settings to try, at most count, when trials must be cheap: known ones, and then the default with one knob moved
+// by a step, the shortest first.
 func (s Space) beside(around Setting, known []Setting, count int) []Setting {
 	var found []Setting
 	add := func(x Setting) {
@@ -175,7 +175,7 @@ func (s Space) beside(around Setting, known []Setting, count int) []Setting {
 	return found[:min(len(found), count)]
 }
 
-// mostSteps is how many steps the range of a knob has.
+// mostSteps bounds the number of steps in a knob's range.
 const mostSteps = 8
 
 // steps returns how many steps a knob's range has.
@@ -189,7 +189,7 @@ func (k Knob) steps() float64 {
 	return mostSteps
 }
 
-// distance sums by how much of its range each knob differs.
+// distance sums the knobs' differences relative to their ranges.
 func (s Space) distance(a, b Setting) (sum float64) {
 	x, y := s.unit(a), s.unit(b)
 	for i, k := range s.Knobs {

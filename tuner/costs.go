@@ -1,6 +1,6 @@
 package tuner
 
-// costs are what changes by each technique take, in seconds, learned from the changes so far (section V: "deduce the costs of each
+// costs are the seconds that changes by each technique take, learned from the changes so far (section V: "deduce the costs of each
 // individual techniques from the execution metrics"). A change by several techniques takes their sum.
 type costs struct {
 	changes []change
@@ -14,7 +14,7 @@ type change struct {
 
 func newCosts() costs { return costs{each: map[string]float64{}} }
 
-// add learns from one change: least squares with no cost below 0, by descent along one technique after another.
+// add learns from one change: least squares with nonnegative costs, by coordinate descent.
 func (c *costs) add(techniques []string, seconds float64) {
 	if len(techniques) == 0 {
 		return
@@ -47,7 +47,7 @@ func (c *costs) add(techniques []string, seconds float64) {
 	}
 }
 
-// names in the order in which they were first seen.
+// names in order of first occurrence.
 func (c *costs) names() []string {
 	var names []string
 	seen := map[string]bool{}
@@ -61,7 +61,7 @@ func (c *costs) names() []string {
 	return names
 }
 
-// of returns what a change is expected to take. A technique that was never seen counts as the dearest one that was: known is false.
+// of returns the expected duration of a change. An unknown technique counts like the most expensive known one: known is false.
 func (c *costs) of(techniques []string) (seconds float64, known bool) {
 	dearest := 0.
 	for _, name := range c.names() {

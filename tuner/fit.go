@@ -9,8 +9,7 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// limits of a hyper-parameter v, and its prior: a log density of tilt log v - above v^power - below v^-power,
-// but for a constant.
+// limits of a hyper-parameter v, and its prior: a log density of tilt log v - above v^power - below v^-power, up to a constant.
 type limits struct {
 	low, high                 float64
 	tilt, above, below, power float64
@@ -33,11 +32,11 @@ func (l limits) slope(log float64) float64 {
 	return l.tilt - l.power*(l.above*v-l.below/v)
 }
 
-// beliefs about hyper-parameters, for coordinates between 0 and 1 and observations of variance 1. Few samples say little about a
-// dozen length scales, and the likelihood alone then finds a knob or two that explain the noise. So lengths are kept from the ends, with
-// flat between; the noise is believed to be a small part. The form is optuna's. Log-normal lengths around the root of
-// the dimension (Hvarfner et al., ICML 2024) were tried: the median regret on Hartmann6 was .36, not .14. Shorter lengths (below: .03)
-// are as good there, but a job then explores for too long.
+// beliefs about hyper-parameters, for coordinates between 0 and 1 and observations of variance 1. Few samples say little about a dozen
+// length scales, and the likelihood alone then finds a knob or two that explain the noise. So lengths are kept from the extremes, with a
+// flat prior between; the noise is believed to be a small part. The form is optuna's. Log-normal lengths around the root of the dimension
+// (Hvarfner et al., ICML 2024) were tried: the median regret on Hartmann6 was .36, not .14. Shorter lengths (below: .03) are as good there,
+// but a job then explores for too long.
 func beliefs(dimension int) []limits {
 	b := make([]limits, dimension+2)
 	for i := range dimension {
@@ -65,7 +64,7 @@ func fromLogs(logs []float64) hyper {
 	return h
 }
 
-// bend takes any number into an interval and bent takes it back, so that a method without bounds keeps to them.
+// bend maps any number into an interval and bent is its inverse, so that a method without bounds respects them.
 func (l limits) bend(u float64) float64 {
 	low, high := math.Log(l.low), math.Log(l.high)
 	return low + (high-low)*(1+math.Sin(u))/2
@@ -73,7 +72,7 @@ func (l limits) bend(u float64) float64 {
 
 func (l limits) bent(v float64) float64 {
 	low, high := math.Log(l.low), math.Log(l.high)
-	return math.Asin(min(max(2*(v-low)/(high-low)-1, -.98), .98)) // sin is flat at the bounds: begin next to them
+	return math.Asin(min(max(2*(v-low)/(high-low)-1, -.98), .98)) // sin is flat at the bounds: start next to them
 }
 
 // search looks for the most likely hyper-parameters.
@@ -84,7 +83,7 @@ type search struct {
 	seed   uint64
 }
 
-// fit returns the process with the most likely hyper-parameters by L-BFGS from first and from random starts; nil when none was found.
+// fit returns the process with the most likely hyper-parameters by L-BFGS from first and from random starts; nil if none was found.
 func (s search) fit(first hyper, scales []int, x [][]float64, y []float64) *process {
 	var best *process
 	highest := math.Inf(-1)
@@ -106,8 +105,8 @@ func (s search) fit(first hyper, scales []int, x [][]float64, y []float64) *proc
 	return best
 }
 
-// promising returns the places to start from: the likeliest of five times as many. Most of the box is a plain where the likelihood does
-// not say which way is up.
+// promising returns the starting points: the likeliest of five times as many. Most of the box is a plateau where the likelihood has no
+// gradient.
 func (s search) promising(see func(hyper) (*process, float64)) [][]float64 {
 	type place struct {
 		logs  []float64
@@ -132,7 +131,7 @@ func (s search) promising(see func(hyper) (*process, float64)) [][]float64 {
 	return starts
 }
 
-// belief returns the log density of hyper-parameters before any data, but for a constant.
+// belief returns the log density of hyper-parameters before any data, up to a constant.
 func (s search) belief(h hyper) float64 {
 	sum := 0.
 	for i, v := range h.logs() {
@@ -141,7 +140,7 @@ func (s search) belief(h hyper) float64 {
 	return sum
 }
 
-// climb calls see for one place after another, higher and higher.
+// climb calls see for one point after another, with increasing values.
 func (s search) climb(logs []float64, see func(hyper) (*process, float64)) {
 	at := make([]float64, len(logs))
 	for i, v := range logs {
@@ -154,7 +153,7 @@ func (s search) climb(logs []float64, see func(hyper) (*process, float64)) {
 		}
 		return v
 	}
-	var last []float64 // L-BFGS asks for the value and then for the slope of the same place
+	var last []float64 // L-BFGS requests the value and then the slope at the same point
 	var there *process
 	value := func(u []float64) float64 {
 		p, v := see(fromLogs(straight(u)))
@@ -178,7 +177,7 @@ func (s search) climb(logs []float64, see func(hyper) (*process, float64)) {
 			}
 		},
 	}
-	// An error means that a step found nothing better in floating point, or a place without a value: see has had the best.
+	// An error means that a step found nothing better in floating point, or a point without a value: see has received the best.
 	_, _ = optimize.Minimize(problem, at, &optimize.Settings{
 		FuncEvaluations: s.most, GradientThreshold: 1e-4,
 		Converger: &optimize.FunctionConverge{Absolute: 1e-6, Iterations: 6},

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// hyper are the parameters of a Gaussian process with a Matern 5/2 kernel (Rasmussen and Williams, 4.17) and a length scale per
-// knob: the covariance of f at two points is signal * m(r), that of two observations of the same point noise more.
+// hyper are the parameters of a Gaussian process with a Matern 5/2 kernel (Rasmussen and Williams, 4.17) and a length scale per knob: the
+// covariance of f at two points is signal * m(r); that of two observations at the same point is noise more.
 type hyper struct {
 	lengths []float64
 	signal  float64 // variance of f
@@ -43,7 +43,7 @@ func distance(a, b []float64, scales []int, lengths []float64) float64 {
 	return sum
 }
 
-// condition makes the process for observations; false when the covariance is not positive definite in floating point.
+// condition returns the process for observations; false if the covariance is not positive definite in floating point.
 func condition(h hyper, scales []int, x [][]float64, y []float64) (*process, bool) {
 	p := &process{hyper: h, scales: scales, x: x, y: y}
 	n := len(x)
@@ -89,7 +89,7 @@ func (p *process) predict(at [][]float64) (mean, variance []float64) {
 		}
 	}
 	for j, v := range variance {
-		variance[j] = max(v, 1e-12*p.signal) // rounding can leave a little less than nothing
+		variance[j] = max(v, 1e-12*p.signal) // rounding can leave slightly negative values
 	}
 	return mean, variance
 }

@@ -21,10 +21,10 @@ func logStandard(z float64) float64 {
 
 func density(z float64) float64 { return math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) }
 
-// below is Phi(z), the probability that a standard normal is less.
+// below is Phi(z), the probability that a standard normal is less than z.
 func below(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
-// saving is E max(0, least - e^v) for v ~ N(mean, variance): what a setting whose time is log-normal is expected to save of least.
+// saving is E max(0, least - e^v) for v ~ N(mean, variance): the expected saving, relative to least, of a setting whose time is log-normal.
 func saving(mean, variance, least float64) float64 {
 	sd := math.Sqrt(variance)
 	z := (math.Log(least) - mean) / sd

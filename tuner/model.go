@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// model is what has been learned of a quantity over settings and, where it counts, over the loss: a Gaussian process around a
-// straight line in the loss. Without the line every question is about a loss that has never been seen, as the loss only falls, and the
-// process returns to the mean far from its data.
+// model is what has been learned of a quantity over settings and, if it matters, over the loss: a Gaussian process around a straight line
+// in the loss. Without the line every question would be about an unseen loss, as the loss only falls, and the process returns to the mean
+// far from its data.
 type model struct {
 	space  Space
 	scales []int
@@ -55,7 +55,7 @@ func (m *model) add(x Setting, loss, value float64) {
 	m.process = nil
 }
 
-// effort returns how many times the likelihood may be reckoned for n observations. Each takes about n³ multiplications; this keeps a
+// effort returns how many times the likelihood may be computed for n observations. Each takes about n³ multiplications; this keeps a
 // question below 50 ms with 200 observations, where another sample no longer moves the hyper-parameters far.
 func effort(n int) (starts, most int) {
 	switch {
@@ -69,7 +69,7 @@ func effort(n int) (starts, most int) {
 	return 0, 3
 }
 
-// learn fits the process to the observations, from where the last fit ended.
+// learn fits the process to the observations, starting from the last fit.
 func (m *model) learn(last *hyper, seed uint64) {
 	if m.process != nil || len(m.raw) == 0 {
 		return
@@ -113,7 +113,7 @@ func (m *model) line() {
 	left := sumYY - sumY*sumY/n - m.slope*m.slope*varX
 	m.scale = math.Sqrt(max(left/n, 0))
 	if m.scale < 1e-9*max(1, math.Abs(m.center)) {
-		m.scale = max(1e-3*math.Abs(m.center), 1e-6) // all alike: nothing to divide by
+		m.scale = max(1e-3*math.Abs(m.center), 1e-6) // all equal: nothing to divide by
 	}
 }
 
@@ -124,7 +124,7 @@ func (m *model) trend(row []float64) float64 {
 	return m.center + m.slope*row[len(row)-1]
 }
 
-// judge gives means and variances of settings at a loss.
+// judge returns means and variances of settings at a loss.
 func (m *model) judge(settings []Setting, loss float64) []candidate {
 	rows := make([][]float64, len(settings))
 	for i, x := range settings {
@@ -139,7 +139,7 @@ func (m *model) judge(settings []Setting, loss float64) []candidate {
 }
 
 // best returns the tried setting with the least mean at a loss. The paper names no incumbent, and its newest observation is always the
-// least, as the time left falls with the loss: so settings are compared at the same loss, by present beliefs.
+// least, as the remaining time falls with the loss: so settings are compared at the same loss, by present beliefs.
 func (m *model) best(loss float64) candidate {
 	best := candidate{mean: math.Inf(1)}
 	for _, c := range m.judge(m.settings, loss) {

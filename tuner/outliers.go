@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Pace returns the mean time of the clocks that say something about the setting; false when fewer than two do. Disturbed clocks and outliers
-// are left out (section III-B). They are looked for among the clocks of one setting only: among settings the best one is an outlier, too.
+// Pace returns the mean time of the informative clocks of a setting; false if there are fewer than two. Disturbed clocks and outliers are
+// left out (section III-B). Outliers are relative to the clocks of one setting: among settings the best one would be an outlier, too.
 func Pace(clocks []Clock) (seconds float64, ok bool) {
 	var times []float64
 	for _, c := range clocks {
@@ -28,9 +28,9 @@ func Pace(clocks []Clock) (seconds float64, ok bool) {
 	return seconds / n, true
 }
 
-// outliers marks observations of one mean whose studentised residual, by the mean and variance of all the others, has a probability
-// below 5 % in n (James et al., 3.3.3; Bonferroni's correction). They are taken one at a time, the farthest first, to a third of all; the
-// last one that is that far decides how many there are, as two outliers hide each other (Rosner, Technometrics 1983).
+// outliers marks observations of one mean whose studentised residual, by the mean and variance of all the others, has a probability below 5
+// % in n (James et al., 3.3.3; Bonferroni's correction). They are removed one at a time, the farthest first, up to a third of all; the last
+// one that exceeds the limit determines their number, as two outliers hide each other (Rosner, Technometrics 1983).
 func outliers(y []float64) []bool {
 	out := make([]bool, len(y))
 	var order []int
@@ -55,7 +55,7 @@ func outliers(y []float64) []bool {
 	return out
 }
 
-// residual returns the externally studentised residual of y[at] among those that are in.
+// residual returns the externally studentised residual of y[at] among the remaining observations.
 func residual(y []float64, out []bool, at int) float64 {
 	n, sum := 0., 0.
 	for i, v := range y {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// ClocksLeft is section IV's estimate of the clocks that a model needs from now until its loss is at the target, from the loss before
-// some clocks in a row under one setting and the losses after each. It follows from Hogwild's bound, j = j0 + H/l log(d/l)
-// (equation 3), with d as in equation 5 and H fitted by least squares. 0 = it is there; +Inf = the loss did not fall.
+// ClocksLeft is section IV's estimate of the clocks that a model needs from now until its loss reaches the target, from the loss before
+// some consecutive clocks under one setting and the losses after each. It follows from Hogwild's bound, j = j0 + H/l log(d/l) (equation 3),
+// with d as in equation 5 and H fitted by least squares. 0 = reached; +Inf = the loss did not fall.
 //
-// It ranks settings at one loss. As a time of arrival it is several times too hopeful: that is what Progress is for.
+// It ranks settings at one loss. As an arrival time it is several times too optimistic: use Progress for that.
 func ClocksLeft(before float64, clocks []Clock, target float64) float64 {
 	highest, last := 0., before
 	for _, c := range clocks {
@@ -37,34 +37,33 @@ func ClocksLeft(before float64, clocks []Clock, target float64) float64 {
 
 func usable(loss float64) bool { return loss > 0 && !math.IsInf(loss, 0) }
 
-// Progress estimates when a loss will be reached, as an interval with its record, from all losses so far. It extrapolates with curves
-// c + A (j+b)^-p, a power law with a floor: the bound that ClocksLeft rests on has neither, and on the demo's 320 clocks it is 2 to 8
-// times too hopeful. Every curve that fits about as well as the best one counts; where the record is worse than the interval, the
-// interval is widened by as much as it was wrong.
+// Progress estimates when a loss will be reached, as an interval with its record, from all losses so far. It extrapolates with curves c + A
+// (j+b)^-p, a power law with a floor: the bound that ClocksLeft uses has neither, and on the demo's 320 clocks it is 2 to 8 times too
+// optimistic. Every curve that fits about as well as the best one counts; if past intervals failed, the interval is widened by their error.
 type Progress struct {
 	clocks []float64
 	losses []float64
 }
 
-// Estimate is how many more clocks it takes to a loss.
+// Estimate is the number of further clocks to a loss.
 type Estimate struct {
-	Low, Likely, High float64 // +Inf = some, or the best, curves that fit never get there
-	// Tries and Held are the record: how often an estimate made from part of the clocks was compared with how long it
-	// took to today's loss, and how often the interval held it before it was widened.
+	Low, Likely, High float64 // +Inf = some, or the best, of the fitting curves never get there
+	// Tries and Held are the record: how many estimates made from part of the clocks were compared with the clocks actually needed for
+	// today's loss, and how many held before widening.
 	Tries, Held int
 }
 
-// Add takes the loss after a clock in; clocks ascend, and need not all be there.
+// Add records the loss after a clock; clocks ascend, with gaps allowed.
 func (p *Progress) Add(clock int, loss float64) {
 	if usable(loss) {
 		p.clocks, p.losses = append(p.clocks, float64(clock)), append(p.losses, loss)
 	}
 }
 
-// fewest losses from which a curve is fitted.
+// fewest losses to which a curve is fitted.
 const fewest = 8
 
-// Left estimates the clocks to a loss; false while there are too few losses.
+// Left estimates the clocks to a loss; false if there are too few losses.
 func (p *Progress) Left(target float64) (Estimate, bool) {
 	n := len(p.losses)
 	if n < fewest || !(target > 0) {
@@ -99,7 +98,7 @@ func (p *Progress) Left(target float64) (Estimate, bool) {
 	return e, true
 }
 
-// smooth returns the median of the last tenth of the losses, 5 at least: one clock's figure is noise.
+// smooth returns the median of the last tenth of the losses, at least 5: one clock's figure is noise.
 func smooth(losses []float64) float64 {
 	k := max(len(losses)/10, min(5, len(losses)))
 	last := slices.Sorted(slices.Values(losses[len(losses)-k:]))
@@ -117,14 +116,14 @@ func (c curve) reaches(target float64) float64 {
 	return math.Exp((c.log-math.Log(target-c.floor))/c.power) - c.offset + c.from
 }
 
-// alike is how much worse than the best a curve may fit to count, in mean squares.
+// alike bounds how much worse than the best a curve may fit to count, in mean squares.
 const alike = 1.3
 
 func extrapolate(clocks, losses []float64, target float64) Estimate {
 	now := clocks[len(clocks)-1]
 	e := Estimate{Low: math.Inf(1)}
 	likely := 0.
-	for i, from := range []int{0, len(clocks) / 3, len(clocks) / 2} { // the first clocks often have a shape of their own
+	for i, from := range []int{0, len(clocks) / 3, len(clocks) / 2} { // the first clocks often follow a different curve
 		x, y := thin(clocks[from:], losses[from:])
 		if len(x) < fewest/2 {
 			continue
@@ -150,7 +149,7 @@ func extrapolate(clocks, losses []float64, target float64) Estimate {
 	return e
 }
 
-// thin is about 40 points, each the mean of as many clocks.
+// thin returns about 40 points, each the mean of equally many clocks.
 func thin(clocks, losses []float64) (x, y []float64) {
 	bin := max(len(clocks)/40, 1)
 	for i := 0; i+bin <= len(clocks); i += bin {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Knob is one thing that can be set. Exactly one of its three kinds is used: real numbers from Low to High, whole numbers from Low
-// to High (Whole), or one of Choices, which have no order.
+// Knob is a tunable parameter. It has exactly one of three kinds: real numbers from Low to High, whole numbers from Low to High (Whole), or
+// one of Choices, which have no order.
 type Knob struct {
 	Name      string
 	Low, High float64
@@ -18,8 +18,8 @@ type Knob struct {
 	Whole     bool
 	Choices   []string
 
-	// Technique names how a change of this knob is carried out ("settings", "data", "model"). Changes by one technique cost
-	// about the same (section V), so the cost is learned per technique.
+	// Technique names how a change of this knob is carried out ("settings", "data", "model"). Changes by one technique cost about the same
+	// (section V), so costs are learned per technique.
 	Technique string
 }
 
@@ -29,7 +29,7 @@ type Setting []float64
 // Space is the settings that may be chosen.
 type Space struct {
 	Knobs []Knob
-	// Allowed reports whether a setting can be used at all, say because its servers and workers fit the machines held. nil = all.
+	// Allowed reports whether a setting can be used at all, for example because its servers and workers fit the machines held. nil = all.
 	Allowed func(Setting) bool
 }
 
@@ -55,7 +55,7 @@ func (s Space) check() error {
 	return nil
 }
 
-// holds reports whether a setting is one of the space.
+// holds reports whether a setting belongs to the space.
 func (s Space) holds(x Setting) bool {
 	if len(x) != len(s.Knobs) {
 		return false
@@ -94,7 +94,7 @@ func (k Knob) text(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// difference names what changes from one setting to another: "servers 2 -> 4".
+// difference describes a change from one setting to another: "servers 2 -> 4".
 func (s Space) difference(from, to Setting) string {
 	var words []string
 	for i, k := range s.Knobs {
@@ -105,7 +105,7 @@ func (s Space) difference(from, to Setting) string {
 	return strings.Join(words, ", ")
 }
 
-// techniques returns those that a change takes, sorted (section V: the union of what its parts take).
+// techniques returns the techniques that a change needs, sorted (section V: the union of its parts).
 func (s Space) techniques(from, to Setting) []string {
 	var used []string
 	for i, k := range s.Knobs {
@@ -126,7 +126,7 @@ func (s Space) at(u []float64) Setting {
 		case len(k.Choices) > 0:
 			x[i] = min(math.Floor(v*float64(len(k.Choices))), float64(len(k.Choices)-1))
 			continue
-		case k.Whole && !k.Log: // each number has the same share of the way
+		case k.Whole && !k.Log: // each number has an equal share of the interval
 			x[i] = min(k.Low+math.Floor(v*(k.High-k.Low+1)), k.High)
 			continue
 		case k.Log:
@@ -142,7 +142,7 @@ func (s Space) at(u []float64) Setting {
 	return x
 }
 
-// unit returns a point of the unit cube that at takes back to the setting.
+// unit returns a point of the unit cube that at maps to the setting.
 func (s Space) unit(x Setting) []float64 {
 	u := make([]float64, len(s.Knobs))
 	for i, k := range s.Knobs {
@@ -160,7 +160,7 @@ func (s Space) unit(x Setting) []float64 {
 	return u
 }
 
-// scales gives each column of encode its knob, whose length scale it shares.
+// scales maps each column of encode to its knob, whose length scale it shares.
 func (s Space) scales() []int {
 	var of []int
 	for i, k := range s.Knobs {
@@ -172,7 +172,7 @@ func (s Space) scales() []int {
 	return of
 }
 
-// encode returns what the Gaussian process sees of a setting: numbers between 0 and 1; choices one-hot (section III-D), over the root
+// encode returns a setting as input for the Gaussian process: numbers between 0 and 1; choices one-hot (section III-D), divided by the root
 // of two so that two choices are one apart.
 func (s Space) encode(x Setting) []float64 {
 	unit := s.unit(x)

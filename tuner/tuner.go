@@ -1,10 +1,10 @@
-// Package tuner finds the settings of a job while it trains ("Towards self-tuning parameter servers", cited by section). Every
-// few clocks its driver reports how the last setting did, and asks for the next: first the default, then trials spread over the
-// space, then what a Gaussian process expects to save the most time, if that is more than the change costs. Every answer has
-// its reason in words.
+// Package tuner finds the settings of a job while it trains ("Towards self-tuning parameter servers", cited by section). Every few clocks
+// its driver reports the performance of the last setting, and requests the next: first the default, then trials spread over the space, then
+// the setting that a Gaussian process expects to save the most time, if that exceeds the cost of the change. Every answer has its reason in
+// words.
 //
-// It decides over plain numbers. It knows nothing about machines, clouds, networks and files, how a setting is applied, and
-// what disturbs a clock: the driver marks disturbed clocks, so that the tuner does not learn from the market.
+// It works on plain numbers. It knows nothing about machines, clouds, networks and files, how a setting is applied, or what disturbs a
+// clock: the driver marks disturbed clocks, so that the tuner does not learn from the market.
 package tuner
 
 import (
@@ -18,26 +18,26 @@ import (
 // Options of a Tuner.
 type Options struct {
 	Default Setting // in use when the job starts
-	// Every is how many clocks a setting is used before the next question; a in the paper, where it is three times the workers,
-	// so that each has pushed about three times (III-D). A clock holds a push of every split here, so 3 to 5 do. 0 = 4.
+	// Every is the number of clocks between questions; a in the paper, where it is three times the workers, so that each has pushed about
+	// three times (III-D). A clock holds a push of every split here, so 3 to 5 do. 0 = 4.
 	Every int
-	// Trials are tried after the default, before the process decides: b in the paper. 0 = 10.
+	// Trials is the number of trials after the default, before the process decides: b in the paper. 0 = 10.
 	Trials int
-	// Clocks is how many the job will do at most; 0 = unknown.
+	// Clocks is the job's maximum number of clocks; 0 = unknown.
 	Clocks int
-	// Target is the loss at which the job ends: then settings are compared by the time that is left until then, which is the time
-	// per clock times the clocks left by the progress estimate (section IV). 0 = by the time per clock alone, as is right for a
-	// job whose model does not depend on its settings, to the byte, as the clocks left do not then either.
+	// Target is the loss at which the job ends: then settings are compared by the remaining time, which is the time per clock times the
+	// remaining clocks according to the progress estimate (section IV). 0 = by the time per clock only, which is right for a job whose
+	// model does not depend on its settings, since then neither do the remaining clocks.
 	Target float64
-	// Share is the part of the job's time that trials may lose against the default in all, as a running account: what better settings have saved may
-	// be lost again. Then trials begin near the default, and only settings that are faster beyond noise are used for good. 0 = any, as in the
-	// paper.
+	// Share is the total part of the job's time that trials may lose against the default, as a running account: savings by better settings
+	// may be spent again. Trials then start near the default, and only settings that are significantly faster are used permanently. 0 =
+	// any, as in the paper.
 	Share float64
-	// Change is what a change is expected to cost, in seconds, while none was measured; 0 = a clock.
+	// Change is the expected cost of a change, in seconds, until one was measured; 0 = a clock.
 	Change float64
-	// Known settings are the first of the trials: they have served jobs of this kind well. Those outside the space are left out.
+	// Known settings are the first trials: they have served jobs of this kind well. Those outside the space are skipped.
 	Known []Setting
-	// Likely settings are tried next, where trials may lose a share: they are expected to be no slower than the default.
+	// Likely settings are tried next, if trials may lose a share: they are expected to be no slower than the default.
 	Likely []Setting
 	Seed   uint64
 }
@@ -45,12 +45,12 @@ type Options struct {
 // mostOfJob is the part of a job that the default and the trials may take.
 const mostOfJob = 1. / 5
 
-// Sample is what a setting did for some clocks in a row.
+// Sample is the performance of a setting in some consecutive clocks.
 type Sample struct {
 	Setting Setting
 	Loss    float64 // before the first of the clocks
 	Clocks  []Clock
-	// Change is how long the change to this setting took, in seconds; 0 = there was none, or it is not known.
+	// Change is how long the change to this setting took, in seconds; 0 = none, or unknown.
 	Change float64
 	// Done is how many clocks of the job are done after it; 0 = those of all samples so far.
 	Done int
@@ -69,29 +69,29 @@ type Step string
 
 const (
 	Off     Step = "off"     // the job is not tuned
-	First   Step = "default" // the default, to compare with
+	First   Step = "default" // the default, for comparison
 	Trial   Step = "trial"   // one of the trials spread over the space
-	Again   Step = "again"   // the same once more, as its clocks were disturbed
+	Again   Step = "again"   // repeated, as its clocks were disturbed
 	Explore Step = "explore" // the expected improvement pays for the change
-	Back    Step = "back"    // another setting that was tried is better than the one in use
+	Back    Step = "back"    // another tried setting is better than the current one
 	Stay    Step = "stay"    // nothing pays
 )
 
-// Advice is which setting to use for the next clocks.
+// Advice is the setting to use for the next clocks.
 type Advice struct {
 	Setting Setting
 	Step    Step
-	Change  bool    // it differs from the one in use
+	Change  bool    // it differs from the current one
 	Gain    float64 // seconds that the setting is expected to save until the end of the job
-	Cost    float64 // seconds that the change and, for a new setting, its trial are expected to cost
+	Cost    float64 // expected cost, in seconds, of the change and, for a new setting, its trial
 	LogEI   float64 // log of the expected improvement of the log of the time, by which candidates are compared
 	Why     string
 }
 
-// Tuner holds what has been learned of a job. It is not safe for use by several goroutines.
+// Tuner holds what has been learned about a job. It is not safe for use by several goroutines.
 //
-// Invariant: advice follows from Options, and the samples and questions so far. Only undisturbed samples teach it; of the others it counts the
-// clocks.
+// Invariant: advice depends only on Options and the samples and questions so far. Only undisturbed samples teach it; disturbed ones only
+// count as clocks.
 //
 //  1. Ask gives the default, then each trial, each again until it has an undisturbed sample (Tell). A job for which that takes more than a
 //     fifth of its clocks is not tuned (Off).
@@ -99,13 +99,13 @@ type Advice struct {
 //     Of candidates by expected improvement, the one that gains most beyond its cost is tried, if it gains anything (mostWorth).
 //  3. Otherwise the best setting known comes back, if the one in use loses more than the change costs, or everything stays.
 //
-// Gains shrink as the job nears its end and the costs of changes do not, so changes end by themselves. The paper weighs the change alone; here what
-// the trial of a bad setting costs counts, too (trialCost).
+// Gains shrink as the job nears its end and the costs of changes do not, so changes end by themselves. The paper weighs the change alone;
+// here the cost of trying a bad setting counts, too (trialCost).
 type Tuner struct {
 	space   Space
 	options Options
 	trials  []Setting
-	tried   int // of the default and the trials, those that have an undisturbed sample
+	tried   int // number of the default and trials with an undisturbed sample
 	model   *model
 	hyper   hyper
 	costs   costs
@@ -118,7 +118,7 @@ type Tuner struct {
 	asked   uint64
 	worst   float64
 	account account
-	ended   bool // the account allows no more trials
+	ended   bool // the account allows no further trials
 }
 
 // New returns a tuner for a job.
@@ -156,7 +156,7 @@ func New(space Space, o Options) (*Tuner, error) {
 // First returns how many settings are tried before the process decides: the default and the trials.
 func (t *Tuner) First() int { return 1 + len(t.trials) }
 
-// Off is why the job is not tuned; "" when it is.
+// Off returns why the job is not tuned; "" if it is.
 func (t *Tuner) Off() string {
 	if len(t.trials) == 0 {
 		return "not tuned: there is no other setting"
@@ -172,7 +172,7 @@ func (t *Tuner) Off() string {
 	return ""
 }
 
-// Tell adds what a setting did. Samples come in the order of their clocks, whether or not the setting was advised.
+// Tell adds a setting's sample. Samples come in the order of their clocks, whether or not the setting was advised.
 func (t *Tuner) Tell(s Sample) error {
 	if !t.space.holds(s.Setting) {
 		return fmt.Errorf("tuner: %s is not a setting of the space", t.space.Text(s.Setting))
@@ -219,8 +219,8 @@ func (t *Tuner) Tell(s Sample) error {
 	return nil
 }
 
-// bounded returns the log of a time that is left, at most ten times the longest one so far: where the loss did not fall the estimate is
-// infinite, which says that the setting is bad and must not break all others.
+// bounded returns the log of a remaining time, at most ten times the longest one so far: if the loss did not fall the estimate is infinite,
+// which shows that the setting is bad but must not distort all others.
 func (t *Tuner) bounded(value float64) float64 {
 	if len(t.model.raw) == 0 {
 		t.worst = math.Log(1e6)
@@ -238,7 +238,7 @@ func (t *Tuner) bounded(value float64) float64 {
 	return value
 }
 
-// Ask chooses the setting for the next clocks, from the loss that the model has now.
+// Ask chooses the setting for the next clocks, given the present loss.
 func (t *Tuner) Ask(loss float64) Advice {
 	if why := t.Off(); why != "" {
 		return Advice{Setting: t.options.Default, Step: Off, Change: !slices.Equal(t.inUse, t.options.Default), Why: why}
@@ -263,7 +263,7 @@ func (t *Tuner) advise(step Step, x Setting, why string) Advice {
 	return Advice{Setting: slices.Clone(x), Step: step, Change: !slices.Equal(t.inUse, x), Why: why}
 }
 
-// online is section III-C: the setting with the highest expected improvement, if that is more than the change costs.
+// online is section III-C: the setting with the highest expected improvement, if that exceeds the cost of the change.
 func (t *Tuner) online(loss float64) Advice {
 	at := t.losses.of(loss)
 	t.model.learn(&t.hyper, t.options.Seed)
@@ -291,7 +291,7 @@ func (t *Tuner) online(loss float64) Advice {
 	return a
 }
 
-// mostWorth returns the candidate that is expected to gain the most beyond what it costs.
+// mostWorth returns the candidate with the highest expected net gain.
 func (t *Tuner) mostWorth(all []candidate, best candidate, left float64) Advice {
 	var most Advice
 	for _, c := range all {
@@ -308,7 +308,7 @@ func (t *Tuner) mostWorth(all []candidate, best candidate, left float64) Advice 
 	return most
 }
 
-// clocksLeft returns how many clocks the job has left, one at least.
+// clocksLeft returns the job's remaining clocks, at least one.
 func (t *Tuner) clocksLeft() float64 {
 	left := t.left
 	if t.options.Clocks > 0 {
@@ -319,7 +319,7 @@ func (t *Tuner) clocksLeft() float64 {
 	return max(left, 1)
 }
 
-// seconds turns the model's unit, the time per clock or the time until the target, into seconds until the end.
+// seconds converts the model's unit, the time per clock or the time until the target, into seconds until the end.
 func (t *Tuner) seconds(v, left float64) float64 {
 	if t.options.Target > 0 {
 		return v
@@ -327,16 +327,16 @@ func (t *Tuner) seconds(v, left float64) float64 {
 	return v * left
 }
 
-// trialCost returns what it is expected to cost that a new setting, if it is worse than the best, is used until the next question. The
-// paper weighs the change alone (III-C). Near the end of a job that keeps trying bad settings for gains that can no longer come.
+// trialCost returns the expected cost of using a new setting until the next question, if it is worse than the best. The paper weighs the
+// change alone (III-C). Near the end of a job that keeps trying bad settings for gains that can no longer be realised.
 func (t *Tuner) trialCost(next, best candidate, left float64) float64 {
 	least := math.Exp(best.mean)
 	worse := math.Exp(next.mean+next.variance/2) - least + saving(next.mean, next.variance, least) // E max(0, f - least)
 	return t.seconds(max(worse, 0), left) * min(float64(t.options.Every)/left, 1)
 }
 
-// Best returns the setting that is expected to take the least time from the last loss, in seconds until the end, of those that were
-// tried; false while there is nothing to compare.
+// Best returns the tried setting with the least expected time from the last loss, in seconds until the end; false if there is nothing to
+// compare.
 func (t *Tuner) Best() (x Setting, seconds float64, ok bool) {
 	if len(t.model.raw) == 0 {
 		return t.options.Default, 0, false
@@ -353,7 +353,7 @@ func guess(known bool) string {
 	return ", a guess"
 }
 
-// span is seconds for people.
+// span formats seconds for display.
 func span(seconds float64) string {
 	switch {
 	case seconds < 10:
@@ -366,7 +366,7 @@ func span(seconds float64) string {
 	return fmt.Sprintf("%.0f h", seconds/3600)
 }
 
-// scaling puts the log of the loss between 0 and 1 over what has been seen of it; a falling loss goes below 0.
+// scaling maps the log of the loss to 0 to 1 over its observed range; a falling loss goes below 0.
 type scaling struct{ first, unit float64 }
 
 func (s *scaling) add(loss float64) float64 {

@@ -19,8 +19,8 @@ type batch struct {
 	changed    chan struct{} // view.changed
 }
 
-// round groups partitions by server and lets do ask all of the servers at the same time. Partitions is put in
-// the order of the servers. The outcome is the worst of theirs, an error one that ends the operation.
+// round groups partitions by server and lets do query all servers at the same time. Partitions is reordered by server. The outcome is the
+// worst of the servers', where an error ends the operation.
 func (c *Client) round(
 	v view, partitions []ps.Partition, prepare func(), do func(b batch) (outcome, error),
 ) (outcome, error) {
@@ -85,8 +85,8 @@ func (c *Client) failure(ctx context.Context, to server, err error) (outcome, er
 	return setback, nil
 }
 
-// settle goes through an answer's partitions, which must be those of the batch in its order. It calls done for
-// those that went well, with the code, and notes where others have moved.
+// settle processes an answer's partitions, which must be those of the batch in its order. It calls done for the successful ones, with the
+// code, and records where others have moved.
 func (c *Client) settle(b batch, statuses []wire.PartitionStatus, done func(p ps.Partition, code wire.Code)) (outcome, error) {
 	if len(statuses) != len(b.partitions) {
 		return setback, fmt.Errorf("server %s answered for %d partitions, not %d", b.to.id, len(statuses), len(b.partitions))

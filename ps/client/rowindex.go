@@ -30,7 +30,7 @@ func (x *rowIndex) get(row ps.RowID) int {
 	return -1
 }
 
-// put gives a row a slot.
+// put assigns a slot to a row.
 func (x *rowIndex) put(row ps.RowID, slot int) {
 	if x.direct != nil {
 		x.direct[row] = int32(slot + 1)
@@ -39,7 +39,7 @@ func (x *rowIndex) put(row ps.RowID, slot int) {
 	x.sparse[row] = slot
 }
 
-// remove takes a row's slot.
+// remove removes a row's slot.
 func (x *rowIndex) remove(row ps.RowID) {
 	if x.direct != nil {
 		x.direct[row] = 0

@@ -9,11 +9,11 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// announcer notifies backups that partitions owned here have passed the named cut, and repeats itself until they acknowledge. There
-// is one goroutine for each backup that has not acknowledged all of its partitions.
+// announcer notifies backups that partitions owned here have passed the named cut, and repeats itself until they acknowledge. There is one
+// goroutine for each backup that has not acknowledged all of its partitions.
 //
-// Locks: named is guarded by term.mu. What has been reported is guarded by mu, which comes after term.mu and before the slots'. Neither
-// is held while a notification travels.
+// Locks: named is guarded by term.mu. Reported state is guarded by mu, which comes after term.mu and before the slots'. Neither is held
+// while a notification is in flight.
 type announcer struct {
 	term   *term
 	places *places
@@ -24,12 +24,12 @@ type announcer struct {
 
 	mu           sync.Mutex
 	cut          ps.Clock                     // the cut of the fields below
-	round        int                          // grows with each name: one may be taken back, and given again
+	round        int                          // grows with each name, which may be withdrawn and given again
 	acknowledged map[ps.Partition]ps.ServerID // backup that acknowledged
-	busy         map[ps.ServerID]bool         // a goroutine notifies it
+	busy         map[ps.ServerID]bool         // a goroutine is notifying it
 }
 
-// name adopts a cut, unless it is the present one. The caller holds term.mu for writing.
+// name adopts a cut, unless it is the present one. term.mu must be held for writing.
 func (a *announcer) name(c ps.Clock) {
 	if a.named != c {
 		a.named = c
@@ -37,14 +37,14 @@ func (a *announcer) name(c ps.Clock) {
 	}
 }
 
-// unname ends a cut: it is committed or taken back. The caller holds term.mu for writing.
+// unname ends a cut, committed or withdrawn. term.mu must be held for writing.
 func (a *announcer) unname(c ps.Clock) {
 	if a.named == c {
 		a.named = 0
 	}
 }
 
-// reset ends any cut and its notifications. The caller holds term.mu for writing.
+// reset ends any cut and its notifications. term.mu must be held for writing.
 func (a *announcer) reset() {
 	a.named = 0
 	a.begin(0)
@@ -77,7 +77,7 @@ func (a *announcer) notifyBackups() {
 	}
 }
 
-// unaware reports whether a partition has passed the cut and its backup has not acknowledged that. The caller holds term.mu and mu.
+// unaware reports whether a partition has passed the cut without an acknowledgement by its backup. term.mu and mu must be held.
 func (a *announcer) unaware(p int, backup ps.ServerID) bool {
 	slot := a.places.slots[p]
 	slot.mu.Lock()
@@ -86,13 +86,13 @@ func (a *announcer) unaware(p int, backup ps.ServerID) bool {
 		slot.state == owned && slot.shard.Passed(a.cut)
 }
 
-// nextToNotify lists the partitions to notify a backup of. When there are none, its goroutine ends.
+// nextToNotify lists the partitions to notify a backup of. If there are none, its goroutine ends.
 func (a *announcer) nextToNotify(cut ps.Clock, round int, backup ps.ServerID) []ps.Partition {
 	a.term.mu.RLock()
 	defer a.term.mu.RUnlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.round != round { // the next round has its own announcements
+	if a.round != round { // the next round has its own notifications
 		return nil
 	}
 	var list []ps.Partition

@@ -19,12 +19,12 @@ type backup struct {
 	rows    *ps.Backup // nil: not backed up here
 	retired bool       // the route names another server: its rows stay here until the other server has committed a cut
 	pulling ps.Clock   // the cut that a goroutine is pulling; 0 = none
-	again   bool       // there was news of it meanwhile
+	again   bool       // it was notified again meanwhile
 	cancel  context.CancelFunc
-	spent   []*wire.Buffer // memory of the last cut's pieces, for the next: what the kernel has given once costs less than new memory
+	spent   []*wire.Buffer // memory of the last cut's pieces, for reuse: memory that the kernel has already provided costs less than new memory
 }
 
-// takeSpent returns memory for the next piece, if there is any.
+// takeSpent returns memory for the next piece, if any.
 func (b *backup) takeSpent() *wire.Buffer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,7 +36,7 @@ func (b *backup) takeSpent() *wire.Buffer {
 	return memory
 }
 
-// stop ends a pull. What it still brings is not taken.
+// stop ends a pull. Later deliveries are discarded.
 func (b *backup) stop() {
 	if b.cancel != nil {
 		b.cancel()
@@ -62,28 +62,28 @@ func (b *backup) commit(c ps.Clock) error {
 	case b.rows == nil:
 		return nil
 	case b.retired:
-		if cut, any := b.rows.Cut(); !any || cut != c { // reported again of the cut that is here, it is still the only one
+		if cut, any := b.rows.Cut(); !any || cut != c { // if the present cut is reported again, it is still the only one
 			b.clear()
 		}
 		return nil
 	}
 	if b.rows.Delivered() == c {
-		b.spent = nil // what the cut did not need, the next will not
+		b.spent = nil // memory that the cut did not need, the next will not need
 	}
 	return b.rows.Commit(c)
 }
 
-// backups are the partitions that are backed up here, and the pulls that bring their cuts.
+// backups are the partitions that are backed up here, and the pulls that fetch their cuts.
 //
-// Locks: each backup has one, which comes after term.mu; that of held comes between the two. None is held while a delivery comes in.
-// A pull is cancelled under the same locks under which its delivery is taken, so that nothing of it is taken afterwards.
+// Locks: each backup has one, which comes after term.mu; that of held comes between the two. None is held while a delivery is received. A
+// pull is cancelled under the same locks under which its delivery is accepted, so that none is accepted afterwards.
 type backups struct {
 	cfg    *Config
 	term   *term
 	others *peers
 	said   *loglimit.Limit
 	all    []*backup     // Index: Partition
-	pulls  chan struct{} // one token for each delivery that is coming in
+	pulls  chan struct{} // one token for each delivery being received
 	held   heldCut
 }
 
@@ -99,7 +99,7 @@ func newBackups(cfg *Config, t *term, others *peers, said *loglimit.Limit) *back
 	return s
 }
 
-// add is Server.BackUp; the caller holds term.mu for writing.
+// add is Server.BackUp; term.mu must be held for writing.
 func (s *backups) add(partitions []ps.Partition, empty bool) {
 	for _, p := range partitions {
 		b := s.all[p]
@@ -110,11 +110,11 @@ func (s *backups) add(partitions []ps.Partition, empty bool) {
 		default:
 			b.rows = ps.NewBackup(&s.cfg.Schema, p)
 		}
-		b.retired = false // the route that says so comes next
+		b.retired = false // a route that says so follows
 	}
 }
 
-// addFrom is Server.BackUpFrom; the caller holds term.mu for writing.
+// addFrom is Server.BackUpFrom; term.mu must be held for writing.
 func (s *backups) addFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.Block) error {
 	for i, p := range partitions {
 		b := s.all[p]
@@ -130,14 +130,14 @@ func (s *backups) addFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.
 	return nil
 }
 
-// retire marks what a route gives to other servers. The caller holds term.mu for writing.
+// retire marks the backups that a route gives to other servers. term.mu must be held for writing.
 func (s *backups) retire(route ps.Route) {
 	for p, b := range s.all {
 		b.retired = b.rows != nil && at(route.Backup, p) != s.cfg.Self
 	}
 }
 
-// stop ends all pulls, and makes any cut the first: a generation begins. The caller holds term.mu for writing.
+// stop ends all pulls, and accepts any cut as the first: a generation begins. term.mu must be held for writing.
 func (s *backups) stop() {
 	s.held.reset()
 	for _, b := range s.all {
@@ -145,14 +145,14 @@ func (s *backups) stop() {
 	}
 }
 
-// clear drops everything. The caller holds term.mu for writing.
+// clear drops everything. term.mu must be held for writing.
 func (s *backups) clear() {
 	for _, b := range s.all {
 		b.clear()
 	}
 }
 
-// commit makes a cut the one that is returned to. The caller holds term.mu for reading.
+// commit makes a cut the one to return to. term.mu must be held for reading.
 func (s *backups) commit(c ps.Clock) (failed []error) {
 	for _, b := range s.all {
 		if err := b.commit(c); err != nil {
@@ -162,7 +162,7 @@ func (s *backups) commit(c ps.Clock) (failed []error) {
 	return failed
 }
 
-// forget drops what was delivered of a cut that will not be committed. The caller holds term.mu for writing.
+// forget drops deliveries of a cut that will not be committed. term.mu must be held for writing.
 func (s *backups) forget(c ps.Clock) {
 	for _, b := range s.all {
 		if b.pulling == c {
@@ -175,7 +175,7 @@ func (s *backups) forget(c ps.Clock) {
 	s.held.forget(c)
 }
 
-// returnTo keeps only committed state, after committing a newer cut that is here. The caller holds term.mu for writing.
+// returnTo keeps only committed state, after committing a newer cut that is here. term.mu must be held for writing.
 func (s *backups) returnTo(cut ps.Clock) (failed []error) {
 	for _, b := range s.all {
 		if b.rows == nil {
@@ -192,7 +192,7 @@ func (s *backups) returnTo(cut ps.Clock) (failed []error) {
 	return failed
 }
 
-// promote makes a shard of a backup. The caller holds term.mu for writing.
+// promote turns a backup into a shard. term.mu must be held for writing.
 func (s *backups) promote(p ps.Partition, cut ps.Clock) (*ps.Shard, error) {
 	b := s.all[p]
 	if b.rows == nil {
@@ -201,7 +201,7 @@ func (s *backups) promote(p ps.Partition, cut ps.Clock) (*ps.Shard, error) {
 	return b.rows.Promote(cut)
 }
 
-// restore makes a backup of a checkpoint's rows; see Server.RecoverFrom.
+// restore creates a backup from a checkpoint's rows; see Server.RecoverFrom.
 func (s *backups) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps.Block) (*ps.Backup, error) {
 	switch {
 	case rows[p] != nil:
@@ -212,7 +212,7 @@ func (s *backups) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*p
 	return ps.NewBackup(&s.cfg.Schema, p), nil
 }
 
-// holdings lists the state of each partition here. The caller holds term.mu for writing.
+// holdings lists the state of each partition here. term.mu must be held for writing.
 func (s *backups) holdings() (list []ps.BackupHolding) {
 	for _, b := range s.all {
 		if b.rows == nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// NameCut asks every owned partition for a cut at a clock; all take the name or none does. ps.ErrPassed: a later
-// clock is needed. ps.ErrBusy: another cut, a move or a roll-back is under way.
+// NameCut requests a cut at a clock from every owned partition; all accept the name or none does. ps.ErrPassed: a later clock is needed.
+// ps.ErrBusy: another cut, a move or a roll-back is in progress.
 func (s *Server) NameCut(c ps.Clock) error {
 	if err := s.nameCut(c); err != nil {
 		return err
 	}
-	s.announcer.notifyBackups() // some may stand at the clock already
+	s.announcer.notifyBackups() // some may already be at the clock
 	return nil
 }
 
@@ -42,7 +42,7 @@ func (s *Server) nameCut(c ps.Clock) error {
 	return nil
 }
 
-// unname takes a name from the owned partitions. The caller holds mu for writing.
+// unname withdraws a name from the owned partitions. mu must be held for writing.
 func (s *Server) unname(c ps.Clock) {
 	for _, slot := range s.slots {
 		if slot.state == absent {
@@ -54,7 +54,7 @@ func (s *Server) unname(c ps.Clock) {
 	s.announcer.unname(c)
 }
 
-// UnnameCut takes a cut's name back. What was delivered of it goes.
+// UnnameCut withdraws a cut's name. Its deliveries are discarded.
 func (s *Server) UnnameCut(c ps.Clock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *Server) UnnameCut(c ps.Clock) {
 	s.backups.forget(c)
 }
 
-// CommitCut makes a cut the one that is returned to: owners drop older undo, and backups the older cut.
+// CommitCut makes a cut the one to return to: owners drop older undo, and backups the older cut.
 func (s *Server) CommitCut(c ps.Clock) error {
 	var failed []error
 	s.mu.Lock()
@@ -78,7 +78,7 @@ func (s *Server) CommitCut(c ps.Clock) error {
 	s.announcer.unname(c)
 	s.mu.Unlock()
 
-	s.mu.RLock() // copying rows takes long, and does not concern the owned partitions
+	s.mu.RLock() // copying rows takes long, and does not affect the owned partitions
 	defer s.mu.RUnlock()
 	failed = append(failed, s.backups.commit(c)...)
 	if err := errors.Join(failed...); err != nil {
@@ -87,7 +87,7 @@ func (s *Server) CommitCut(c ps.Clock) error {
 	return nil
 }
 
-// outgoing is a cut of a partition that its backup is pulling, kept between one piece and the next.
+// outgoing is a cut of a partition that its backup is pulling, kept between two pieces.
 type outgoing struct {
 	reading *ps.Reading
 	asked   bool // whether the backup requested all rows
@@ -117,7 +117,7 @@ func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.
 		if answer, err = o.piece(int(m.From), int(min(m.MaxBytes, uint64(s.cfg.MaxBody)/2))); err != nil {
 			return wire.Invalid, false
 		}
-		if _, end := answer.(*wire.DeliveryEnd); end { // if it gets lost on its way, the delivery is made again
+		if _, end := answer.(*wire.DeliveryEnd); end { // if it gets lost, the delivery is read again
 			slot.outgoing = nil
 		}
 		return wire.OK, false
@@ -131,10 +131,10 @@ func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.
 	return answer
 }
 
-// piece returns about that many bytes of rows from a row on, or the end.
+// piece returns rows of about this many bytes, from a row on, or the end.
 func (o *outgoing) piece(from, bytes int) (wire.Message, error) {
 	r := o.reading
-	if from < r.At() { // its backup begins again
+	if from < r.At() { // its backup starts again
 		r.Rewind()
 		o.sum = wire.Checksum{}
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// A fault-in move sends its last message first, without rows (on-demand relocation: "Towards self-tuning parameter servers", section
-// V). From then on the new owner answers reads, and the old one sends rows: those that a read waits for before the others, all in
-// the end. In the paper workers carry values from the old server to the new one; here servers do.
+// A fault-in move sends its last message first, without rows (on-demand relocation: "Towards self-tuning parameter servers", section V).
+// From then on the new owner answers reads, and the old one sends rows: first those that a read waits for, eventually all. In the paper
+// workers carry values from the old server to the new one; here servers do.
 //
-// Contributions wait until all rows are there. So both sides have the same until the move ends, and the old owner can take it back
-// as in any other move. The paper's new server takes updates at once: then a loss of either machine would lose the partition.
+// Contributions wait until all rows have arrived. So both sides have the same state until the move ends, and the old owner can take it back
+// as in any other move. The paper's new server accepts updates at once: then a loss of either machine would lose the partition.
 
 // finalThenRows is the sending side.
 func (m *move) finalThenRows() error {
 	if err := m.awaitWindow(); err != nil {
 		return err
 	}
-	if err := m.send(&wire.MoveRows{Move: m.id}); err != nil { // none: it begins the move
+	if err := m.send(&wire.MoveRows{Move: m.id}); err != nil { // no rows: it begins the move
 		return err
 	}
 	m.pieces = 1
@@ -42,7 +42,7 @@ func (m *move) finalThenRows() error {
 	return err
 }
 
-// fillWith returns the next rows to send, those that are wanted first.
+// fillWith returns the next rows to send, wanted ones first.
 func (m *move) fillWith(wanted []ps.Key) (rows ps.Block, more bool, err error) {
 	err = m.with(func() error {
 		m.shard.MoveFirst(wanted)
@@ -53,7 +53,7 @@ func (m *move) fillWith(wanted []ps.Key) (rows ps.Block, more bool, err error) {
 	return rows, more, err
 }
 
-// fill sends rows. With the first the new owner begins to serve, and requests here are sent there.
+// fill sends rows. With the first, the new owner begins to serve, and requests that arrive here are sent there.
 func (m *move) fill(piece uint64, rows ps.Block) (wanted *wire.MoveWanted, err error) {
 	err = m.repeat(func() (err error) {
 		wanted, err = askAt[*wire.MoveWanted](m.ctx, &m.server.others, m.Address, m.generation, &wire.MoveFill{Move: m.id, Piece: piece, Rows: rows})
@@ -70,10 +70,10 @@ func (m *move) fill(piece uint64, rows ps.Block) (wanted *wire.MoveWanted, err e
 	})
 }
 
-// fill is what the receiving side knows of a partition whose rows are on their way.
+// fill is the receiver's state of a partition whose rows are arriving.
 type fill struct {
-	pieces uint64 // that have come
-	// asked are all rows that a read has waited for. Of those, news were not in an answer yet, and wanted are in the last one.
+	pieces uint64 // received so far
+	// asked are all rows that a read has waited for. Of those, news have not been in an answer yet, and wanted are in the last one.
 	asked        map[ps.Key]bool
 	news, wanted []ps.Key
 	waited       float64 // seconds
@@ -149,7 +149,7 @@ func (a *arrival) has(keys []ps.Key) bool {
 	return all
 }
 
-// miss notes that a request waits for the move.
+// miss records that a request waits for the move.
 func (s *slot) miss() {
 	if s.missed.IsZero() {
 		s.missed = time.Now()

@@ -13,8 +13,8 @@ type HeldCut struct {
 	rows   *ps.Held
 }
 
-// HoldCut returns the committed cut of partitions that are backed up here. Later cuts may be committed while it is read;
-// they copy what they replace until Release. One reader at a time: a second one ends the first.
+// HoldCut returns the committed cut of partitions that are backed up here. Later cuts may be committed while it is read; they copy what
+// they replace until Release. Only one reader at a time: a second one ends the first.
 func (s *Server) HoldCut(cut ps.Clock, partitions []ps.Partition) ([]*HeldCut, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -32,7 +32,7 @@ func (s *Server) HoldCut(cut ps.Clock, partitions []ps.Partition) ([]*HeldCut, e
 	return held, nil
 }
 
-// hold is HoldCut of one partition. The caller holds term.mu.
+// hold is HoldCut of one partition. term.mu must be held.
 func (s *backups) hold(cut ps.Clock, p ps.Partition) (*HeldCut, error) {
 	if int(p) >= len(s.all) {
 		return nil, fmt.Errorf("%w: there is no partition %d", ps.ErrInvalid, p)
@@ -47,7 +47,7 @@ func (s *backups) hold(cut ps.Clock, p ps.Partition) (*HeldCut, error) {
 	return &HeldCut{term: s.term, backup: b, rows: rows}, err
 }
 
-// Next returns more rows, of about that many bytes; none at the end.
+// Next returns more rows, of about this many bytes; none at the end.
 func (h *HeldCut) Next(bytes int) (ps.Block, error) {
 	h.term.mu.RLock()
 	defer h.term.mu.RUnlock()
@@ -56,7 +56,7 @@ func (h *HeldCut) Next(bytes int) (ps.Block, error) {
 	return h.rows.Next(bytes)
 }
 
-// Release says that nothing more will be read.
+// Release ends reading.
 func (h *HeldCut) Release() {
 	h.term.mu.RLock()
 	defer h.term.mu.RUnlock()

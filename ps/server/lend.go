@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// lendCells is from how many cells on a read is worth the locks of all of its partitions at once.
+	// lendCells is the number of cells from which a read is worth locking all of its partitions at once.
 	lendCells = 8 << 10
-	// lendPiece is how long the pieces must be on average for one system call to be cheaper than a copy.
+	// lendPiece is the average length of pieces from which one system call is cheaper than a copy.
 	lendPiece = 1 << 10
 )
 
-// loan is an answer whose values lie where they are stored, and the locks that keep them as they are.
+// loan is an answer whose values are sent from where they are stored, with the locks that keep them unchanged.
 type loan struct {
 	places   *places
 	slots    []*slot // locked
@@ -26,11 +26,11 @@ type loan struct {
 
 var loans = sync.Pool{New: func() any { return new(loan) }}
 
-// lend answers a read without copying a value, if all of it is there to be read, in memory as it travels, and in few
-// pieces. Nil: it is to be answered the usual way.
+// lend answers a read without copying a value, if all rows are readable, in memory in the form that is sent, and in few pieces. It returns
+// nil if the request must be answered the usual way.
 //
-// It is the only place that holds the locks of several slots. They are taken in the order of partitions, and while they
-// are held nothing is waited for but the connection, no longer than a copy would take.
+// It is the only place that holds the locks of several slots. They are taken in the order of partitions, and while they are held it waits
+// only for the connection, no longer than a copy would take.
 func (r *reads) lend(generation ps.Generation, m *wire.Read) wire.Message {
 	if r.lends == 0 || len(m.Keys)*r.lends < lendCells {
 		return nil
@@ -49,7 +49,7 @@ func (r *reads) lend(generation ps.Generation, m *wire.Read) wire.Message {
 	return wire.LendRows(l.statuses, l.stamps, l.pieces, l.end)
 }
 
-// take locks the partitions and finds the rows. The caller holds term.mu for reading.
+// take locks the partitions and finds the rows. term.mu must be held for reading.
 func (l *loan) take(m *wire.Read) bool {
 	keys, total := m.Keys, 0
 	for i, g := range m.Groups {
@@ -77,7 +77,7 @@ func (l *loan) take(m *wire.Read) bool {
 	return total >= lendCells && total >= lendPiece*len(l.pieces)
 }
 
-// add appends a row, to the last piece if it lies right behind it.
+// add appends a row, to the last piece if they are adjacent.
 func (l *loan) add(row []float32) {
 	if n := len(l.pieces); n > 0 {
 		last := l.pieces[n-1]
@@ -89,7 +89,7 @@ func (l *loan) add(row []float32) {
 	l.pieces = append(l.pieces, row)
 }
 
-// end gives the locks back.
+// end releases the locks.
 func (l *loan) end() {
 	for _, slot := range l.slots {
 		if l.lent {

@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// moveAttempts is how often one message of a move is tried before the new owner is taken for lost.
+	// moveAttempts is how often one message of a move is sent before the new owner is considered lost.
 	moveAttempts = 5
 	// cancelTimeout bounds the message that takes a move back.
 	cancelTimeout = time.Second
 )
 
-// Move is a partition that another server is to have.
+// Move is a partition to hand to another server.
 type Move struct {
 	Partition ps.Partition
 	To        ps.ServerID
 	Address   string
-	// Window has it copied, and handed over, while workers compute (window), one partition after the other; otherwise as soon as can be.
+	// Window copies it, and hands it over, while workers compute (window), one partition after another; otherwise as soon as possible.
 	Window bool
-	// FaultIn has the new owner answer reads at once, and fetch rows as they are needed: see faultin.go.
+	// FaultIn makes the new owner answer reads at once, and fetch rows on demand: see faultin.go.
 	FaultIn bool
 }
 
-// MoveOut hands a partition to another server. It keeps serving while rows travel; only between the last
-// message and its acknowledgement requests wait. Afterwards this server answers `moved`.
+// MoveOut hands a partition to another server. It keeps serving while rows travel; requests wait only between the last message and its
+// acknowledgement. Afterwards this server answers `moved`.
 //
-// After an error it owns the partition as before. If the new owner could not be told to drop its rows,
-// the error says so: the last message may have reached it. That does no harm: it uses what it has only after MoveDone or a route that names
-// it, and neither comes. The next move of the partition there replaces it.
+// After an error it owns the partition as before. If the new owner could not be reached to drop its rows, the error says so: the last
+// message may have arrived there. That does no harm: it uses its copy only after MoveDone or a route that names it, and neither comes. The
+// next move of the partition there replaces it.
 func (s *Server) MoveOut(ctx context.Context, do Move) (ps.Moved, error) {
 	m, err := s.moveOut(ctx, do)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) MoveOut(ctx context.Context, do Move) (ps.Moved, error) {
 	return m.took, nil
 }
 
-// HurryMoves lets moves out that are under way wait for no window any more.
+// HurryMoves stops outgoing moves from waiting for a window.
 func (s *Server) HurryMoves() { s.turns.hurry() }
 
 func (s *Server) moveOut(ctx context.Context, do Move) (*move, error) {
@@ -68,23 +68,23 @@ func (s *Server) moveOut(ctx context.Context, do Move) (*move, error) {
 	return m, m.left()
 }
 
-// move is a partition on its way out. ps/move.go has what the messages carry.
+// move is a partition on its way out. ps/move.go has the messages' contents.
 //
-// Invariant: at no time do two servers take updates of a partition. The old one stops before its last message goes (leaving). The new one begins
-// when it knows that the old one will not continue: by MoveDone, or by a route that names it (setRoute), which the controller sends after the old
-// one has answered.
+// Invariant: at no time do two servers accept updates of a partition. The old one stops before its last message is sent (leaving). The new
+// one begins when it knows that the old one will not continue: by MoveDone, or by a route that names it (setRoute), which the controller
+// sends after the old one has answered.
 //
 //  1. begin takes a number, by which the receiver orders moves (MoveID), so that late messages of older ones are refused.
 //  2. sendAll copies the rows while the old server serves, in windows where it may wait for them.
 //  3. sendFinal: from here requests wait, at either server.
 //  4. The last message is acknowledged: the receiver is sent MoveDone, and the old server answers `moved` (left).
 //
-// When the new server dies before step 4, the old one cancels and serves on; the controller recovers only if it learns of the death before
-// it has the answer of the move (layout.OwnsAny). When it dies later, or the old one at any time, an owner is lost and there is a recovery. A
-// lost MoveDone delays the new server until the next route. A copy that the receiver was never told to forget serves nothing, and the
-// next move of the partition to it replaces it.
+// If the new server dies before step 4, the old one cancels and continues to serve; the controller recovers only if it learns of the death
+// before it has the answer of the move (layout.OwnsAny). If it dies later, or the old one at any time, an owner is lost and there is a
+// recovery. A lost MoveDone delays the new server until the next route. A copy that the receiver was never told to forget serves nothing,
+// and the next move of the partition to it replaces it.
 //
-// A fault-in move has its last message first (faultin.go).
+// A fault-in move sends its last message first (faultin.go).
 type move struct {
 	Move
 	server     *Server
@@ -96,7 +96,7 @@ type move struct {
 	slot       *slot
 	shard      *ps.Shard
 	pieces     uint64
-	sent       bool // something has been on its way to the new owner
+	sent       bool // something was sent to the new owner
 	took       ps.Moved
 }
 
@@ -136,7 +136,7 @@ func (m *move) begin() error {
 	return nil
 }
 
-// with works on the shard, unless a roll-back has ended the move.
+// with runs f on the shard, unless a roll-back has ended the move.
 func (m *move) with(f func() error) error {
 	s := m.server
 	s.mu.RLock()
@@ -152,7 +152,7 @@ func (m *move) with(f func() error) error {
 // sendAgain is how often changed rows are sent again before the last message takes the rest.
 const sendAgain = 3
 
-// sendAll copies the rows. In windows it does so until the new owner has all as they are here, at a moment that is in one.
+// sendAll copies the rows. In windows it continues until the new owner has every row's present version, at a moment within a window.
 func (m *move) sendAll() error {
 	for again := 0; ; again++ {
 		if err := m.sendRows(); err != nil || !m.waits {
@@ -193,7 +193,7 @@ func (m *move) sendRows() error {
 	return nil
 }
 
-// awaitWindow waits for one. When none has come for longer than a clock, neither this move nor those behind it wait for any more.
+// awaitWindow waits for one. If none has come for longer than a clock, neither this move nor those behind it wait any longer.
 func (m *move) awaitWindow() error {
 	var late *time.Timer
 	defer func() {
@@ -263,7 +263,7 @@ func (m *move) sendFinal(last func() (*ps.Final, error)) error {
 	return err
 }
 
-// send repeats a message of the move until it is acknowledged: the receiver knows those that it has had.
+// send repeats a message of the move until it is acknowledged: the receiver recognises duplicates.
 func (m *move) send(message wire.Message) error {
 	return m.repeat(func() error {
 		ack, err := askAt[*wire.Ack](m.ctx, &m.server.others, m.Address, m.generation, message)
@@ -290,7 +290,7 @@ func (m *move) repeat(ask func() error) error {
 	}
 }
 
-// left makes the move known here.
+// left records that the partition has moved away.
 func (m *move) left() error {
 	return m.with(func() error {
 		m.took.Waited += m.slot.met()
@@ -319,7 +319,7 @@ func (m *move) cancel() error {
 	return unanswered
 }
 
-// receive works on a slot for a message of a move.
+// receive runs f on a slot for a message of a move.
 func (s *Server) receive(generation ps.Generation, id wire.MoveID, f func(*slot) error) wire.Message {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -369,7 +369,7 @@ func (s *slot) expect(schema *ps.Schema, id wire.MoveID) error {
 		return fmt.Errorf("%w: a move of partition %d that has ended", ps.ErrInvalid, s.id)
 	}
 	s.newest = id
-	s.wake() // of those that wait for rows of a former one
+	s.wake() // of requests that wait for rows of an earlier one
 	s.arrival = &arrival{move: id, rows: ps.NewIncoming(schema, s.id)}
 	return nil
 }
@@ -394,7 +394,7 @@ func (s *Server) moveFinal(generation ps.Generation, m *wire.MoveFinal) wire.Mes
 	})
 }
 
-// takeFinal takes the next part of a move's last message. With the last the partition is here.
+// takeFinal processes the next part of a move's last message. With the last part the partition is complete.
 func (a *arrival) takeFinal(m *wire.MoveFinal) (err error) {
 	switch {
 	case m.Part != a.parts:
@@ -415,7 +415,7 @@ func (a *arrival) takeFinal(m *wire.MoveFinal) (err error) {
 func (s *Server) moveDone(generation ps.Generation, m *wire.MoveDone) wire.Message {
 	return s.receive(generation, m.Move, func(slot *slot) error {
 		if slot.state == owned && slot.arrived == m.Move {
-			return nil // sent again, or a route has named it
+			return nil // a duplicate, or a route has named it
 		}
 		if a := slot.arrival; slot.state != absent || a == nil || a.move != m.Move || a.shard == nil {
 			return fmt.Errorf("%w: a partition is handed over that has not arrived", ps.ErrInvalid)
@@ -425,7 +425,7 @@ func (s *Server) moveDone(generation ps.Generation, m *wire.MoveDone) wire.Messa
 	})
 }
 
-// ownArrived puts what a move has brought into service. The caller holds the locks that own asks for.
+// ownArrived puts a moved partition into service. The locks that own requires must be held.
 func (s *Server) ownArrived(slot *slot) {
 	a := slot.arrival
 	s.own(slot, a.shard)
@@ -438,7 +438,7 @@ func (s *Server) moveCancel(generation ps.Generation, m *wire.MoveCancel) wire.M
 			slot.arrival = nil
 			slot.wake()
 		}
-		if m.Move.After(slot.newest) { // its first message may still come
+		if m.Move.After(slot.newest) { // its first message may still arrive
 			slot.newest = m.Move
 		}
 		return nil

@@ -12,26 +12,26 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// peers are the servers that this one asks: the others, at the addresses that the last route came with, and itself.
+// peers are the servers that this one calls: the others, at the addresses of the last route, and itself.
 //
-// Locks: mu guards the addresses alone. It comes after every other lock.
+// Locks: mu only guards the addresses. It comes after every other lock.
 type peers struct {
 	self  ps.ServerID
-	here  wire.Caller // reaches this server
+	here  wire.Caller // calls this server itself
 	links wire.Links
 
 	mu        sync.RWMutex
 	addresses map[ps.ServerID]string
 }
 
-// set takes over the addresses of a route.
+// set adopts the addresses of a route.
 func (n *peers) set(addresses map[ps.ServerID]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.addresses = maps.Clone(addresses)
 }
 
-// caller reaches a server, also this one.
+// caller returns a client of a server, which may be this one.
 func (n *peers) caller(ctx context.Context, to ps.ServerID) (wire.Caller, error) {
 	if to == n.self {
 		return n.here, nil
@@ -45,7 +45,7 @@ func (n *peers) caller(ctx context.Context, to ps.ServerID) (wire.Caller, error)
 	return n.links.To(ctx, address)
 }
 
-// ask asks another server, or this one.
+// ask calls another server, or this one.
 func ask[T wire.Message](
 	ctx context.Context, n *peers, to ps.ServerID, generation ps.Generation, request wire.Message,
 ) (T, error) {
@@ -57,7 +57,7 @@ func ask[T wire.Message](
 	return wire.Ask[T](ctx, caller, generation, request)
 }
 
-// askAt asks the server at an address, which need not be in the route yet.
+// askAt calls the server at an address, which need not be in the route yet.
 func askAt[T wire.Message](
 	ctx context.Context, n *peers, address string, generation ps.Generation, request wire.Message,
 ) (T, error) {
@@ -69,8 +69,7 @@ func askAt[T wire.Message](
 	return wire.Ask[T](ctx, link, generation, request)
 }
 
-// pause grows from one attempt to the next. Its jitter keeps those that failed together from coming back
-// together.
+// pause grows from one attempt to the next. Jitter keeps callers that failed together from retrying together.
 type pause struct{ last time.Duration }
 
 const (
@@ -78,7 +77,7 @@ const (
 	maxPause   = 500 * time.Millisecond
 )
 
-// wait returns false when ctx ended.
+// wait returns false if ctx ended.
 func (p *pause) wait(ctx context.Context) bool {
 	p.last = min(max(2*p.last, firstPause), maxPause)
 	timer := time.NewTimer(p.last/2 + rand.N(p.last/2))

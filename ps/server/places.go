@@ -9,9 +9,9 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// places has a slot for each partition of the job, whether it is owned here or not, and lets requests work on those that are.
+// places has a slot for each partition of the job, owned or not, and runs requests on the owned ones.
 //
-// Locks: the slots say what guards them; the list never changes. Fenced is written with term.mu held for writing.
+// Locks: see the slots; the list never changes. Fenced is written with term.mu held for writing.
 type places struct {
 	schema *ps.Schema
 	term   *term
@@ -28,16 +28,16 @@ func (s *places) init(schema *ps.Schema, t *term) {
 	}
 }
 
-// own puts a shard into service. The caller holds mu for writing, or for reading together with the slot's lock.
+// own puts a shard into service. mu must be held for writing, or for reading together with the slot's lock.
 func (s *places) own(slot *slot, shard *ps.Shard) {
-	for incarnation := range s.fenced { // any order: each is on its own
+	for incarnation := range s.fenced { // in any order: they are independent
 		shard.Fence(incarnation)
 	}
 	slot.clear()
 	slot.state, slot.shard = owned, shard
 }
 
-// owned lists the shards that are here. The caller holds mu for writing.
+// owned lists the shards here. mu must be held for writing.
 func (s *places) owned() (shards []*ps.Shard) {
 	for _, slot := range s.slots {
 		if slot.state != absent {
@@ -47,7 +47,7 @@ func (s *places) owned() (shards []*ps.Shard) {
 	return shards
 }
 
-// restore makes a shard of a checkpoint's rows; see Server.RecoverFrom.
+// restore creates a shard from a checkpoint's rows; see Server.RecoverFrom.
 func (s *places) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps.Block) (*ps.Shard, error) {
 	switch {
 	case rows[p] != nil:
@@ -58,15 +58,15 @@ func (s *places) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps
 	return ps.NewShard(s.schema, p), nil
 }
 
-// serve lets f work on a partition that is owned here. While f says that it must wait, and while the
-// partition is leaving, it waits for a change; f is called again then. With noWait the refusal is mustWait.
+// serve runs f on a partition that is owned here. If f must wait, or the partition is leaving, it waits for a change and calls f again.
+// With noWait it returns mustWait instead.
 func (s *places) serve(ctx context.Context, generation ps.Generation, p ps.Partition,
 	f func(*slot) (status wire.Code, wait bool),
 ) (wire.PartitionStatus, *wire.Error) {
 	return s.serveOr(ctx, generation, p, false, f)
 }
 
-// serveRead is serve for f that only reads, of slot.readable: a partition that is being received may do, too.
+// serveRead is serve for an f that only reads slot.readable: a partition being received may be readable, too.
 func (s *places) serveRead(ctx context.Context, generation ps.Generation, p ps.Partition,
 	f func(*slot) (status wire.Code, wait bool),
 ) (wire.PartitionStatus, *wire.Error) {
@@ -97,7 +97,7 @@ func (s *places) serveOr(ctx context.Context, generation ps.Generation, p ps.Par
 	}
 }
 
-// try returns one attempt of serve. It gives channels to wait for when another is needed.
+// try makes one attempt of serve. It returns channels to wait for if another is needed.
 func (s *places) try(slot *slot, generation ps.Generation, reads bool, f func(*slot) (wire.Code, bool)) (
 	status wire.PartitionStatus, changed <-chan struct{}, epoch context.Context, refusal *wire.Error,
 ) {

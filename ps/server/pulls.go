@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// heldCut is how far the backups here have come with a cut.
+// heldCut is the progress of the backups here with a cut.
 type heldCut struct {
 	mu       sync.Mutex
 	cut      ps.Clock
@@ -20,8 +20,8 @@ type heldCut struct {
 	reported bool
 }
 
-// begin notes the news of a cut, whose end is to be reported then: also of one that was reported before, whose name may
-// have been taken back and given again since. It is false for one that is older than the present one.
+// begin records the news of a cut, whose end must be reported: even if it was reported before, as its name may have been withdrawn and
+// given again since. It returns false for a cut older than the present one.
 func (h *heldCut) begin(c ps.Clock) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,7 +51,7 @@ func (h *heldCut) forget(c ps.Clock) {
 	}
 }
 
-// reset makes any cut the first: clocks begin again.
+// reset accepts any cut as the first: clocks start again.
 func (h *heldCut) reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,11 +103,11 @@ func (s *backups) cutReady(generation ps.Generation, m *wire.CutReady) wire.Mess
 		}
 		ack.Partitions = append(ack.Partitions, status)
 	}
-	s.term.run(s.reportHeld) // all of it may be here already
+	s.term.run(s.reportHeld) // all of it may already be here
 	return ack
 }
 
-// startPull is false when the partition is not backed up here. The caller holds term.mu.
+// startPull returns false if the partition is not backed up here. term.mu must be held.
 func (s *backups) startPull(b *backup, cut ps.Clock, from ps.ServerID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,8 +132,7 @@ func (s *backups) startPull(b *backup, cut ps.Clock, from ps.ServerID) bool {
 	return true
 }
 
-// pull brings a cut of a partition here. It begins again after every failure, until the cut is here or no
-// longer wanted.
+// pull fetches a cut of a partition. It retries after every failure, until the cut is here or no longer wanted.
 func (s *backups) pull(ctx context.Context, generation ps.Generation, b *backup, cut ps.Clock, from ps.ServerID) {
 	p := puller{backups: s, into: b, generation: generation, cut: cut, from: from}
 	var pause pause
@@ -160,7 +159,8 @@ func (s *backups) pull(ctx context.Context, generation ps.Generation, b *backup,
 	}
 }
 
-// notifiedAgain reports whether a notification of what is being pulled has come meanwhile: its owner may have refused it before, and have it now.
+// notifiedAgain reports whether another notification of the cut being pulled has arrived: its owner may have refused it before, and have it
+// now.
 func (b *backup) notifiedAgain() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,7 +169,7 @@ func (b *backup) notifiedAgain() bool {
 	return again
 }
 
-// endPull gives up, so that further news of the cut starts again.
+// endPull gives up, so that a further notification starts again.
 func (s *backups) endPull(ctx context.Context, b *backup) {
 	s.term.mu.RLock()
 	defer s.term.mu.RUnlock()
@@ -215,10 +215,10 @@ type puller struct {
 	from       ps.ServerID
 	full       bool
 	bytes      int64
-	rows       uint64 // that have come
+	rows       uint64 // received so far
 }
 
-// fetch asks for piece after piece, and compares the whole with what the end says.
+// fetch requests piece after piece, and compares the whole with the end's figures.
 func (p *puller) fetch(ctx context.Context) (*ps.Delivery, error) {
 	d := &ps.Delivery{Cut: p.cut}
 	var sum wire.Checksum
@@ -275,7 +275,7 @@ func (p *puller) add(d *ps.Delivery, m *wire.Delivery, sum *wire.Checksum) error
 	return nil
 }
 
-// follows keeps a delivery finite: its rows are of the partition, and ascend.
+// follows checks that a delivery is finite: its rows belong to the partition, and ascend.
 func (p *puller) follows(d *ps.Delivery, keys []ps.Key) error {
 	if _, err := p.backups.cfg.Schema.CheckKeys(p.into.id, keys); err != nil {
 		return err

@@ -10,24 +10,24 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// answerBytes bounds the memory of rows in answers, unless they are sent from where they are stored. More have to
-// wait for those before them to be read, or for their connections to time out.
+// answerBytes bounds the memory of rows in answers, unless they are sent from where they are stored. Further answers wait for earlier ones
+// to be read, or for their connections to time out.
 const answerBytes = 128 << 20
 
 // reads answers workers' requests for rows; requests whose clock has not been reached wait.
 //
-// Locks: it has none. Only the semaphore ever changes, and it is waited for with no lock held.
+// Locks: it has none. Only the semaphore ever changes, and no lock is held while waiting for it.
 type reads struct {
 	places  *places
-	lends   int                 // the width of the widest table that View gives rows of; 0 = there is none
-	answers *semaphore.Weighted // bytes of rows in answers under way
+	lends   int                 // the width of the widest table whose rows View returns; 0 = none
+	answers *semaphore.Weighted // bytes of rows in answers in progress
 }
 
 func newReads(p *places) *reads {
 	return &reads{places: p, lends: widestView(p.schema), answers: semaphore.NewWeighted(answerBytes)}
 }
 
-// read returns rows once all are fresh enough. No memory is claimed for them while it waits.
+// read returns rows once all are fresh enough. No memory is reserved for them while it waits.
 func (r *reads) read(ctx context.Context, generation ps.Generation, m *wire.Read) wire.Message {
 	total, refusal := r.check(m)
 	if refusal != nil {
@@ -61,7 +61,7 @@ func (r *reads) read(ctx context.Context, generation ps.Generation, m *wire.Read
 	}
 }
 
-// await waits until each group can be read, or is elsewhere.
+// await waits until each group can be read, or has moved.
 func (r *reads) await(ctx context.Context, generation ps.Generation, m *wire.Read) *wire.Error {
 	keys := m.Keys
 	for _, g := range m.Groups {
@@ -77,7 +77,7 @@ func (r *reads) await(ctx context.Context, generation ps.Generation, m *wire.Rea
 	return nil
 }
 
-// copyRows copies the rows. When one is missing, the refusal is mustWait.
+// copyRows copies the rows. If one is missing, it returns mustWait.
 func (r *reads) copyRows(generation ps.Generation, m *wire.Read, rows *wire.Rows) *wire.Error {
 	rows.Groups = make([]wire.PartitionStatus, 0, len(m.Groups))
 	rows.Stamps = make([]ps.Stamp, len(m.Groups))
@@ -105,7 +105,7 @@ func (r *reads) copyRows(generation ps.Generation, m *wire.Read, rows *wire.Rows
 	return nil
 }
 
-// readRow reads a row into values from filled on, as it travels, and says how far they are filled then.
+// readRow copies a row in transit form into values from filled on, and returns the new filled.
 func (r *reads) readRow(shard *ps.Shard, k ps.Key, stored bool, values []float32, filled int) int {
 	table, cells, read := &r.places.schema.Tables[k.Table], r.places.schema.Cols(k), shard.Read
 	if stored {
@@ -120,7 +120,7 @@ func (r *reads) readRow(shard *ps.Shard, k ps.Key, stored bool, values []float32
 	return len(r.places.schema.AppendRow(values[:filled], k, row))
 }
 
-// check returns how many values a request asks for at most.
+// check returns the maximum number of values that a request needs.
 func (r *reads) check(m *wire.Read) (values int, refusal *wire.Error) {
 	keys := m.Keys
 	if len(m.Groups) > len(r.places.slots) {

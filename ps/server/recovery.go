@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// FenceWorker gives up an incarnation: neither the partitions here nor those that come here later accept
-// anything more of it. A partition that is just leaving is waited for.
+// FenceWorker gives up an incarnation: neither the present partitions nor those that arrive later accept anything more from it. It waits
+// for a partition that is just leaving.
 func (s *Server) FenceWorker(incarnation ps.Incarnation) []ps.OwnerStanding {
 	for {
 		standings, wait := s.fenceWorker(incarnation)
@@ -35,7 +35,7 @@ func (s *Server) fenceWorker(incarnation ps.Incarnation) (standings []ps.OwnerSt
 	return standings, nil
 }
 
-// SettleWorker ends what a fenced incarnation has staged here: it counts, or is dropped.
+// SettleWorker ends what a fenced incarnation has staged here: it is committed or dropped.
 func (s *Server) SettleWorker(incarnation ps.Incarnation, sequence uint64, commit bool) error {
 	err := s.settleWorker(incarnation, sequence, commit)
 	s.announcer.notifyBackups()
@@ -61,8 +61,8 @@ func (s *Server) settleWorker(incarnation ps.Incarnation, sequence uint64, commi
 	return errors.Join(failed...)
 }
 
-// Promote makes this server the owner of partitions that it backs up, at the committed cut that it holds.
-// Partitions that it owns already stay as they are.
+// Promote makes this server the owner of partitions that it backs up, at the committed cut that it holds. Partitions that it already owns
+// do not change.
 func (s *Server) Promote(cut ps.Clock, partitions []ps.Partition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +80,8 @@ func (s *Server) Promote(cut ps.Clock, partitions []ps.Partition) error {
 	return nil
 }
 
-// FenceGeneration stops all service for generations before this one, ends moves and pulls, and says what
-// this server can return to. Service continues with Recover. Asking again is harmless.
+// FenceGeneration stops all service for generations before this one, ends moves and pulls, and returns what this server can return to.
+// Service continues with Recover. Repeating it is harmless.
 func (s *Server) FenceGeneration(generation ps.Generation) ps.Holdings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +112,8 @@ func (s *Server) Recover(
 	return s.recoverBy(generation, cut, route, peers, s.returnTo)
 }
 
-// RecoverFrom is Recover when no server holds the cut any more: everything here is dropped, and what the route gives to this
-// server, to own and to back up, comes from a checkpoint. Rows has it by partition; nil is the initial state, at clock 0.
+// RecoverFrom is Recover if no server holds the cut any more: everything here is dropped, and what the route gives to this server, to own
+// and to back up, is read from a checkpoint. Rows contains it by partition; nil is the initial state, at clock 0.
 func (s *Server) RecoverFrom(
 	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string, rows map[ps.Partition]*ps.Block,
 ) error {
@@ -126,11 +126,11 @@ func (s *Server) recoverBy(
 	if done, err := s.recover(generation, cut, route, peers, back); err != nil || done {
 		return err
 	}
-	s.SetRoute(generation, route, peers) // the links that it concerns
+	s.SetRoute(generation, route, peers) // for the links that depend on it
 	return nil
 }
 
-// recover is done when there is nothing to do.
+// recover is done if there is nothing to do.
 func (s *Server) recover(
 	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string, back func(ps.Clock, ps.Route) error,
 ) (done bool, err error) {
@@ -159,7 +159,7 @@ func (s *Server) recover(
 	return false, nil
 }
 
-// returnTo makes partitions and backups what they were at a cut.
+// returnTo returns partitions and backups to a cut.
 func (s *Server) returnTo(cut ps.Clock, route ps.Route) error {
 	failed := s.backups.returnTo(cut)
 	shards := make([]*ps.Shard, len(s.slots))
@@ -184,7 +184,7 @@ func (s *Server) returnTo(cut ps.Clock, route ps.Route) error {
 	return nil
 }
 
-// beginAt makes partitions and backups what a checkpoint has.
+// beginAt sets partitions and backups to a checkpoint.
 func (s *Server) beginAt(cut ps.Clock, route ps.Route, rows map[ps.Partition]*ps.Block) error {
 	shards, backups := make([]*ps.Shard, len(s.slots)), make([]*ps.Backup, len(s.slots))
 	for i := range s.slots {
@@ -213,7 +213,7 @@ func (s *Server) beginAt(cut ps.Clock, route ps.Route, rows map[ps.Partition]*ps
 	return nil
 }
 
-// shardAt returns a partition at a cut: the one that is served here, or else what the backup here holds.
+// shardAt returns a partition at a cut: the one served here, or else the backup's.
 func (s *Server) shardAt(slot *slot, cut ps.Clock) (*ps.Shard, error) {
 	if slot.shard != nil {
 		err := slot.shard.Rollback(cut)

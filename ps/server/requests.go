@@ -16,8 +16,8 @@ func (s *Server) Handle(ctx context.Context, generation ps.Generation, request w
 	return answer
 }
 
-// HandleNow answers reads and contributions that need not wait, so that they cost no goroutine. It is not called for two
-// requests of a connection at the same time.
+// HandleNow answers reads and contributions that need not wait, so that they need no goroutine. It is not called concurrently for one
+// connection.
 func (s *Server) HandleNow(generation ps.Generation, request wire.Message) wire.Message {
 	switch m := request.(type) {
 	case *wire.Read:
@@ -42,11 +42,11 @@ var noWait = context.WithValue(context.Background(), noWaitKey{}, true)
 
 type noWaitKey struct{}
 
-// mustWait is what handle gives when it would have to wait, but is not to.
+// mustWait is returned by handle if it would have to wait but must not.
 var mustWait wire.Message = &wire.Error{Code: wire.Retry, Text: "it has to wait"}
 
-// release frees a request's memory, unless a shard may keep some of it: of what is staged, and in sparse tables also
-// of what is committed.
+// release frees a request's memory, unless a shard may keep some of it: of staged contributions, and in sparse tables also of committed
+// ones.
 func (s *Server) release(request, answer wire.Message) {
 	if _, ok := request.(*wire.Contribute); ok {
 		ack, ok := answer.(*wire.Ack)
@@ -99,14 +99,14 @@ func (s *Server) handle(ctx context.Context, generation ps.Generation, request w
 	}
 }
 
-// Local lets a client in the same process ask without a network.
+// Local lets a client in the same process make calls without a network.
 func (s *Server) Local() wire.Caller { return local{s} }
 
 type local struct{ *Server }
 
 // Call answers like a connection would.
 func (l local) Call(ctx context.Context, generation ps.Generation, request wire.Message) (wire.Message, error) {
-	switch m := request.(type) { // they are kept, and the caller's arrays are the caller's
+	switch m := request.(type) { // they are kept, and the caller's arrays belong to the caller
 	case *wire.Stage:
 		request = m.Clone()
 	case *wire.Contribute:
@@ -126,7 +126,7 @@ func (l local) Call(ctx context.Context, generation ps.Generation, request wire.
 	return answer, nil
 }
 
-// stage holds the parts of a contribution until their commit. Given: its memory is the shards'.
+// stage holds the parts of a contribution until their commit. Given: its memory belongs to the shards.
 func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.Stage, given bool) wire.Message {
 	ack := &wire.Ack{Partitions: make([]wire.PartitionStatus, 0, len(m.Partitions))}
 	contributions := make([]ps.Contribution, len(m.Partitions)) // in one piece of memory
@@ -158,8 +158,8 @@ func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.St
 	return ack
 }
 
-// contribute stages all parts of a contribution and, when all are staged, commits them. That is all or nothing as
-// if the worker had committed: whatever happens in between, every partition has its part staged.
+// contribute stages all parts of a contribution and, once all are staged, commits them. That is as atomic as a commit by the worker:
+// whatever happens in between, every partition has its part staged.
 func (s *Server) contribute(ctx context.Context, generation ps.Generation, m *wire.Contribute) wire.Message {
 	answer := s.stage(ctx, generation, &m.Stage, false)
 	staged, ok := answer.(*wire.Ack)
@@ -197,7 +197,7 @@ func (s *Server) contribute(ctx context.Context, generation ps.Generation, m *wi
 	return staged
 }
 
-// commit makes what was staged count.
+// commit makes staged contributions count.
 func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.Commit) wire.Message {
 	ack := &wire.Ack{Partitions: make([]wire.PartitionStatus, 0, len(m.Partitions))}
 	passed := false
@@ -225,7 +225,7 @@ func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.C
 	return ack
 }
 
-// logInvalid keeps the words for what its sender only gets a code of.
+// logInvalid logs the details of an error whose sender only gets a code.
 func (s *Server) logInvalid(slot *slot, err error) {
 	if code := wire.CodeOf(err); code == wire.Invalid || code == wire.Overflow {
 		s.said.Warn(s.log, "contribution refused", "partition", slot.id, "error", err)

@@ -1,8 +1,8 @@
-// Package server runs the partitions of one process: it owns shards and backups, answers the data plane, pulls
-// cuts to where they are backed up and hands partitions over to other servers.
+// Package server runs the partitions of one process: it owns shards and backups, answers the data plane, pulls cuts for its backups and
+// hands partitions over to other servers.
 //
-// It obeys the controller: which partitions it owns, when a cut is named and when everything returns to one is
-// decided elsewhere. It knows nothing about machines, tiers and workers' computations.
+// It obeys the controller: which partitions it owns, when a cut is named and when everything returns to one is decided elsewhere. It knows
+// nothing about machines, tiers and workers' computations.
 package server
 
 import (
@@ -19,29 +19,29 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// Config is what a server is made from.
+// Config configures a Server.
 type Config struct {
 	Self     ps.ServerID
 	Schema   ps.Schema
 	Job      uint64 // the same in all processes of a job: frames of others are refused
 	Listener net.Listener
 	Log      *slog.Logger // nil: none
-	// Generation is the one in which the server begins, with nothing: its first route, or Recover, gives it what it serves.
+	// Generation is the one in which the server begins, empty: its first route, or Recover, gives it what it serves.
 	Generation ps.Generation
-	// PullsAtOnce bounds the deliveries that come in at the same time; default 4. Owners are many and a backup
-	// is one: without a bound they would drown it.
+	// PullsAtOnce bounds the concurrent deliveries; default 4. There are many owners for one backup: without a bound they would overload
+	// it.
 	PullsAtOnce int
-	// ChunkBytes is about how much of a delivery or of a move travels in one frame; default 1 MiB.
+	// ChunkBytes is the approximate size of a frame of a delivery or of a move; default 1 MiB.
 	ChunkBytes int
 	// MaxBody is the longest body of a frame, in bytes; default wire.MaxBody. Larger things travel in pieces.
 	MaxBody int
-	// Dial connects to other servers; default TCP, or a Unix socket where they are on this host.
+	// Dial connects to other servers; default TCP, or a Unix socket if they are on this host.
 	Dial wire.Dialer
-	// TLS is required of all clients, and used to other servers; nil: none. It has the certificates of both
-	// roles. With it, everything goes by TCP.
+	// TLS is required of all clients, and used to other servers; nil: none. It contains the certificates of both roles. With it, all
+	// connections use TCP.
 	TLS *tls.Config
-	// OnCutHeld is called, from a goroutine of the server, when every partition that is backed up here holds the
-	// cut. Took is from the first news of it to the last row.
+	// OnCutHeld is called, from a goroutine of the server, when every partition that is backed up here holds the cut. Took is the time from
+	// the first notification to the last row.
 	OnCutHeld func(cut ps.Clock, bytes int64, took time.Duration)
 	// Panicked is called for panics in the server's goroutines.
 	Panicked wire.Panicked
@@ -49,9 +49,9 @@ type Config struct {
 
 // Server serves the partitions of one process.
 //
-// It decides what its parts share: the term, and which partitions are owned and backed up. Each part says what its lock guards.
-// Locks are taken in this order: term.mu, then announcer.mu or heldCut.mu, then that of a slot or of a backup, then peers.mu.
-// A slot's lock is never held together with a backup's.
+// It decides what its parts share: the term, and which partitions are owned and backed up. Each part documents its lock. Locks are taken in
+// this order: term.mu, then announcer.mu or heldCut.mu, then that of a slot or of a backup, then peers.mu. A slot's lock is never held
+// together with a backup's.
 type Server struct {
 	cfg     Config
 	log     *slog.Logger
@@ -73,7 +73,7 @@ type Server struct {
 	turns *turns // of moves out
 }
 
-// New returns a server that has nothing yet.
+// New returns an empty server.
 func New(cfg Config) *Server {
 	if cfg.PullsAtOnce <= 0 {
 		cfg.PullsAtOnce = 4
@@ -186,11 +186,11 @@ func (s *Server) beginGeneration(generation ps.Generation) {
 	s.announcer.reset()
 	s.backups.stop()
 	for _, slot := range s.slots {
-		slot.newest = wire.MoveID{} // versions begin again with a run that begins again
+		slot.newest = wire.MoveID{} // versions start again with a restarted run
 	}
 }
 
-// setRoute takes a route over. The caller holds mu for writing.
+// setRoute adopts a route. mu must be held for writing.
 func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 	s.route, s.routed = route, true
 	s.others.set(peers)
@@ -199,7 +199,7 @@ func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 		if slot.state == absent && slot.to != "" && owner != s.cfg.Self && owner != "" {
 			slot.to, slot.address = owner, peers[owner]
 		}
-		// The controller names a new owner when the old one has answered that the move ended.
+		// The controller names a new owner once the old one has answered that the move ended.
 		if a := slot.arrival; slot.state == absent && a != nil && a.shard != nil && owner == s.cfg.Self && route.Version > a.move.Version {
 			s.ownArrived(slot)
 		}
@@ -207,7 +207,7 @@ func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 	s.backups.retire(route)
 }
 
-// Own makes partitions that are at their initial state served here.
+// Own puts partitions at their initial state into service.
 func (s *Server) Own(partitions []ps.Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +218,7 @@ func (s *Server) Own(partitions []ps.Partition) {
 	}
 }
 
-// OwnFrom makes partitions served here as a checkpoint has them at a clock. Index of rows: as partitions.
+// OwnFrom puts partitions into service as of a checkpoint at a clock. Rows are indexed like partitions.
 func (s *Server) OwnFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.Block) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,17 +236,16 @@ func (s *Server) OwnFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.B
 	return nil
 }
 
-// BackUp adds partitions that are backed up here. Empty: they have history, so that a full delivery is needed
-// first; otherwise they are at their initial state. The next route that names another backup takes them away, once a cut is
-// committed: until then this is the only one that holds the cut before.
+// BackUp adds partitions that are backed up here. Empty: they have history, so that a full delivery is needed first; otherwise they are at
+// their initial state. The next route that names another backup takes them away, once a cut is committed: until then only this one holds
+// the previous cut.
 func (s *Server) BackUp(partitions []ps.Partition, empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.backups.add(partitions, empty)
 }
 
-// BackUpFrom adds partitions that are backed up here, as a checkpoint has them at a clock. Index of rows: as
-// partitions.
+// BackUpFrom adds partitions that are backed up here, as of a checkpoint at a clock. Rows are indexed like partitions.
 func (s *Server) BackUpFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.Block) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +254,7 @@ func (s *Server) BackUpFrom(partitions []ps.Partition, clock ps.Clock, rows []*p
 
 // Stats are a server's figures.
 type Stats struct {
-	Folded     ps.Clock // lowest complete clock of the owned partitions; 0 when there are none
+	Folded     ps.Clock // lowest complete clock of the owned partitions; 0 if there are none
 	Owned      int
 	CutBytes   int64 // what a cut would have to deliver now
 	BytesIn    int64 // data plane, since start

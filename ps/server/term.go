@@ -11,16 +11,15 @@ import (
 
 // term is what a server serves under: a generation and its route, and the contexts that end with them.
 //
-// Invariant: a request is answered only under the present generation, and never while suspended. So once FenceGeneration has returned, nothing of
-// an older generation changes anything here, however late its messages come: pulls and moves end with epoch, and work on a slot admits its
-// request under the same lock.
+// Invariant: a request is answered only under the present generation, and never while suspended. So once FenceGeneration has returned, no
+// message of an older generation changes anything here, however late it arrives: pulls and moves end with epoch, and work on a slot admits
+// its request under the same lock.
 //
-// A generation comes by FenceGeneration and later Recover, by Recover alone, or by a route. In the last case it began without this server, and
-// what is here is of no use (outlive).
+// A generation starts by FenceGeneration and later Recover, by Recover alone, or by a route. In the last case it began without this server,
+// and its present contents are useless (outlive).
 //
-// Locks: mu is held for writing to change the term, or what is here of many partitions at once. Otherwise it is held for reading,
-// together with the lock of the slot or backup in question, for as long as it takes to work on memory. It comes before every other
-// lock. No lock is held while something travels or waits.
+// Locks: mu is held for writing to change the term, or many partitions at once. Otherwise it is held for reading, together with the lock of
+// the slot or backup in question, while working on memory. It comes before every other lock. No lock is held during a transfer or a wait.
 type term struct {
 	panicked wire.Panicked
 
@@ -44,14 +43,14 @@ func (t *term) init(generation ps.Generation, panicked wire.Panicked) {
 	t.epoch, t.endEpoch = context.WithCancel(t.life)
 }
 
-// begin enters a generation, which has no route yet, and ends the work of the one before. The caller holds mu for writing.
+// begin enters a generation, which has no route yet, and ends the work of the previous one. mu must be held for writing.
 func (t *term) begin(generation ps.Generation) {
 	t.generation, t.routed = generation, false
 	t.endEpoch()
 	t.epoch, t.endEpoch = context.WithCancel(t.life)
 }
 
-// run starts a goroutine that Serve waits for. The caller holds mu, for reading or writing.
+// run starts a goroutine that Serve waits for. mu must be held, for reading or writing.
 func (t *term) run(errand func()) {
 	if t.life.Err() == nil {
 		t.tasks.Go(func() {
@@ -68,7 +67,7 @@ func (t *term) refusal(generation ps.Generation) *wire.Error {
 	return t.admit(generation)
 }
 
-// admit is refusal; the caller holds mu.
+// admit is refusal; mu must be held.
 func (t *term) admit(generation ps.Generation) *wire.Error {
 	switch {
 	case generation < t.generation:
@@ -79,7 +78,7 @@ func (t *term) admit(generation ps.Generation) *wire.Error {
 	return nil
 }
 
-// at returns a partition's server, which a short route does not name.
+// at returns a partition's server, which may be missing in a short route.
 func at(servers []ps.ServerID, partition int) ps.ServerID {
 	if partition < len(servers) {
 		return servers[partition]

@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// withhold is a file that a drill creates in its processes' working directory. While it exists, an owner delivers the cuts of one
-// partition only, so that however fast it is, it ends in the middle of a delivery.
+// withhold is a file that a drill creates in its processes' working directory. While it exists, an owner delivers the cuts of one partition
+// only, so that however fast it is, it dies in the middle of a delivery.
 const withhold = "withhold"
 
 var delivering atomic.Int64 // the partition, from 1; 0 = none yet

@@ -21,7 +21,7 @@ const (
 	// bodyPatience and bodyRate bound how long a body may take to arrive, since its memory is reserved meanwhile.
 	bodyPatience = 30 * time.Second
 	bodyRate     = 1 << 20 // bytes a second
-	// waitingBytes bounds the requests that wait, of all connections together, with waitingCost for each; further ones are told to retry.
+	// waitingBytes bounds the requests that wait, of all connections together, with waitingCost for each; further ones have to retry.
 	waitingBytes = 256 << 20
 	waitingCost  = 16 << 10
 	// unsentBytes bounds what may wait to be written to a connection before reading from it stops.

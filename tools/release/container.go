@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// container makes the image, as a layout that is pushed by crane or skopeo, and the chart that names it by digest.
+// container builds the image, as a layout to be pushed by crane or skopeo, and the chart that names it by digest.
 func (r *release) container(programs []string) error {
 	if len(programs) == 0 {
 		return nil
@@ -56,7 +56,7 @@ var (
 	chartImage   = regexp.MustCompile(`(?m)^image: ""$`)
 )
 
-// chart packs the chart with the release's version, and the image where its name is given.
+// chart packs the chart with the release's version, and the image if its name is given.
 func (r *release) chart(digest string) error {
 	const below = "deploy/kubernetes/chart/"
 	var files []file

@@ -22,7 +22,7 @@ type file struct {
 	content []byte
 }
 
-// collect reads what every archive and package has: pages, examples, modules, monitoring, completions and man pages.
+// collect reads the files of every archive and package: pages, examples, modules, monitoring, completions and man pages.
 func (r *release) collect(work string) error {
 	listed, err := r.command(r.root, "git", "ls-files", "LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "docs", "examples", "terraform", "deploy")
 	if err != nil {
@@ -31,7 +31,7 @@ func (r *release) collect(work string) error {
 	for _, name := range strings.Split(listed, "\n") {
 		info, err := os.Stat(filepath.Join(r.root, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed, and not committed yet
+			continue // removed, but not committed yet
 		}
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (r *release) extra(name string) []byte {
 	return nil
 }
 
-// manual makes a man page of a page.
+// manual converts a page to a man page.
 func manual(name string, page []byte) []byte {
 	title, section, _ := strings.Cut(name, ".")
 	head := "% " + strings.ToUpper(title) + "(" + section + ")\n\n# NAME\n\n" + title + " - run jobs on spot machines\n\n"

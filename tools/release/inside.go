@@ -16,7 +16,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom lists the modules inside a program, as CycloneDX has it.
+// sbom lists the modules inside a program, in CycloneDX format.
 func (r *release) sbom(b build) error {
 	info, err := buildinfo.ReadFile(b.program)
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *release) sbom(b build) error {
 		parts = append(parts, part)
 	}
 	bom := cdx.NewBOM()
-	bom.SerialNumber = "" // a random one would differ from build to build
+	bom.SerialNumber = "" // a random one would make builds differ
 	bom.Metadata = &cdx.Metadata{Timestamp: r.stamp.Format("2006-01-02T15:04:05Z"), Component: &main}
 	bom.Components = &parts
 	var text bytes.Buffer
@@ -46,7 +46,7 @@ func (r *release) sbom(b build) error {
 	return r.write("tierml_"+r.number()+"_"+b.system+"_"+b.arch+".cdx.json", text.Bytes())
 }
 
-// formula is Homebrew's: it installs the archive of the system that it is on.
+// formula returns Homebrew's formula: it installs the archive for its system.
 func (r *release) formula() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "class Tierml < Formula\n  desc \"Trains models and runs programs on spot machines\"\n  homepage \"https://github.com/tierml/tierml\"\n  version %q\n  license \"Apache-2.0\"\n", r.public())

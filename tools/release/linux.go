@@ -16,7 +16,7 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// places are the folders of a Linux system for what archives have.
+// places are the folders for archived files on a Linux system.
 var places = []struct{ below, to string }{
 	{"completions/tierml.bash", "/usr/share/bash-completion/completions/tierml"},
 	{"completions/_tierml", "/usr/share/zsh/vendor-completions/_tierml"},
@@ -26,7 +26,8 @@ var places = []struct{ below, to string }{
 	{"", "/usr/share/doc/tierml/"},
 }
 
-// owned returns the folders of some files that systems may lack, outermost first. An rpm has to name them, or they stay when it is removed.
+// owned returns the folders of some files that systems may lack, outermost first. An rpm has to list them, or they remain when it is
+// removed.
 func owned(contents files.Contents) (folders files.Contents) {
 	all := map[string]bool{}
 	for _, c := range contents {
@@ -40,7 +41,7 @@ func owned(contents files.Contents) (folders files.Contents) {
 	return folders
 }
 
-// packages makes a deb and an rpm: the program, its pages, examples and modules. They start no service.
+// packages builds a deb and an rpm: the program, its pages, examples and modules. They start no service.
 func (r *release) packages(b build) error {
 	folder, err := os.MkdirTemp("", "packages")
 	if err != nil {

@@ -1,10 +1,10 @@
-// Command release makes everything that a release has: for each system an archive, a wheel for pip and a list of what is inside (SBOM);
-// deb and rpm packages for Linux; an image with its chart; a Homebrew formula; checksums, and their signature. The same sources, version
-// and Go give the same bytes.
+// Command release builds everything in a release: for each system an archive, a wheel for pip and a list of components (SBOM); deb and rpm
+// packages for Linux; an image with its chart; a Homebrew formula; checksums, and their signature. The same sources, version and Go give
+// the same bytes.
 //
 //	release -out dist -version v0.1.0 [-image REGISTRY/NAME] [-url ADDRESS] [OS/ARCH...]
 //
-// The signature is minisign's, by the key in TIERML_RELEASE_KEY and its password in TIERML_RELEASE_PASSWORD; without a key there is none.
+// The signature is minisign's, with the key in TIERML_RELEASE_KEY and its password in TIERML_RELEASE_PASSWORD; without a key there is none.
 package main
 
 import (
@@ -39,13 +39,13 @@ func main() {
 	}
 }
 
-// release is one release on its way.
+// release is a release being built.
 type release struct {
 	root, out, version, image, url, certificates string
 	targets                                      []string
 	env                                          []string
 	stamp                                        time.Time // of all files
-	extras                                       []file    // what every archive and package has
+	extras                                       []file    // contents of every archive and package
 	made                                         []string  // names in out
 }
 
@@ -101,7 +101,7 @@ func (r *release) make() error {
 	return errors.Join(r.container(images), r.formula(), r.checksums())
 }
 
-// compile builds the program. The caller's GOFLAGS, which make sets for fast builds, do not matter; those of RELEASE_GOFLAGS do.
+// compile builds the program. The caller's GOFLAGS, which make sets for fast builds, are ignored in favour of RELEASE_GOFLAGS.
 func (r *release) compile(work, target string) (build, error) {
 	system, arch, both := strings.Cut(target, "/")
 	if !both {
@@ -131,7 +131,7 @@ func (r *release) write(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), content, 0o644)
 }
 
-// number returns the version without its v, as archives have it.
+// number returns the version without its v, as in archives.
 func (r *release) number() string { return strings.TrimPrefix(r.version, "v") }
 
 var (
@@ -140,7 +140,7 @@ var (
 	letters  = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// public returns the version as pip, dpkg and rpm order it: of a build between releases it is that of the release before, and what came after.
+// public returns the version as pip, dpkg and rpm order it: a build between releases has the previous release's version plus a suffix.
 func (r *release) public() string {
 	if m := tagged.FindStringSubmatch(r.version); m != nil {
 		return m[1]

@@ -1,6 +1,6 @@
-// Command schemaprovider is a Terraform provider that knows a schema and nothing else: enough for terraform to check a
-// module and, with mock_provider, to plan and apply it in tests, without the real provider and without a network. Its
-// schema is the file named by TIERML_PROVIDER_SCHEMA, which test/terraform/schemas.mjs writes.
+// Command schemaprovider is a Terraform provider that only knows a schema: enough for terraform to check a module and, with mock_provider,
+// to plan and apply it in tests, without the real provider and without a network. Its schema is the file named by TIERML_PROVIDER_SCHEMA,
+// which test/terraform/schemas.mjs writes.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// schemas is what schemas.mjs writes.
+// schemas is the output of schemas.mjs.
 type schemas struct {
 	Provider    block            `json:"provider"`
 	Resources   map[string]block `json:"resources"`
@@ -107,8 +107,8 @@ func sorted[V any](m map[string]V) []string {
 	return names
 }
 
-// server answers what terraform asks before it would do anything. What it does not answer is refused: the interface
-// that it embeds is nil, and mocks keep terraform from asking.
+// server answers terraform's queries that precede any action. Anything else fails: the embedded interface is nil, and mocks keep terraform
+// from calling it.
 type server struct {
 	tfprotov6.ProviderServer
 	schemas *schemas
@@ -170,7 +170,7 @@ func (s *server) ValidateDataResourceConfig(context.Context, *tfprotov6.Validate
 	return &tfprotov6.ValidateDataResourceConfigResponse{}, nil
 }
 
-// UpgradeResourceState returns back what mocks have made: there is one version.
+// UpgradeResourceState returns states unchanged: there is one version.
 func (s *server) UpgradeResourceState(_ context.Context, r *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
 	made, err := s.schemas.Resources[r.TypeName].schema()
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// metadataV6 is where EC2's metadata service answers by IPv6.
+// metadataV6 is the IPv6 address of EC2's metadata service.
 var metadataV6 = netip.MustParseAddr("fd00:ec2::254")
 
-// transport dials webhooks, but for what no webhook is: the metadata services of clouds, which give credentials, answer at
-// link-local addresses. It looks at the address itself, as any name may lead there.
+// transport dials webhooks, except addresses that cannot be webhooks: clouds' metadata services, which give credentials, answer at
+// link-local addresses. It checks the address itself, as any name may resolve to one.
 func transport(judge func(network, address string, _ syscall.RawConn) error) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: judge}).DialContext
 	return t
 }
 
-// carrierNAT is shared address space (RFC 6598): no public one.
+// carrierNAT is shared address space (RFC 6598), which is not public.
 var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
 
 func onlyPublic(_, address string, _ syscall.RawConn) error {

@@ -20,16 +20,16 @@ import (
 	"time"
 )
 
-// Hook is where alerts go. It prints as the host alone: the rest of an address may be a secret.
+// Hook is where alerts go. Only its host is printed: the rest of an address may be a secret.
 type Hook struct {
 	address *url.URL
-	secret  []byte // signs; empty = nothing is signed
+	secret  []byte // signing key; empty = unsigned
 }
 
 // String returns the host.
 func (h Hook) String() string { return h.address.Host }
 
-// NewHook makes a hook of an address, or of the file that holds it, and the file with the secret, if any.
+// NewHook returns a hook for an address, or for the file that holds it, with the file of the secret, if any.
 func NewHook(address, addressFile, secretFile string) (*Hook, error) {
 	if addressFile != "" {
 		text, err := readSecret(addressFile)
@@ -70,7 +70,7 @@ func readSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// SignatureHeader holds "t=SECONDS,v1=HEX": the HMAC-SHA-256, by the secret, of the seconds, a point, and the body.
+// SignatureHeader holds "t=SECONDS,v1=HEX": the HMAC-SHA-256, with the secret, of the seconds, a dot, and the body.
 const SignatureHeader = "Tierml-Signature"
 
 // Sign returns the signature of a body.
@@ -82,7 +82,7 @@ func Sign(secret, body []byte, at time.Time) string {
 	return "t=" + seconds + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Telling is tried so often, each time for so long, with waits that double.
+// Limits of delivery: tries, time per try, and waits, which double.
 const (
 	tries   = 5
 	perTry  = 10 * time.Second
@@ -90,7 +90,7 @@ const (
 	ending  = 15 * time.Second
 )
 
-// Notifier delivers alerts, one after the other. Notify never waits. A nil Notifier delivers nothing.
+// Notifier delivers alerts, one after another. Notify never blocks. A nil Notifier delivers nothing.
 type Notifier struct {
 	hook   *Hook
 	log    *slog.Logger
@@ -109,10 +109,10 @@ func NewNotifier(hook *Hook, log *slog.Logger) *Notifier {
 	return newNotifier(hook, log, time.Second, transport(notMetadata))
 }
 
-// NewPublicNotifier is NewNotifier for a hook of another's choice: it dials public addresses only, whatever a name leads to.
+// NewPublicNotifier is NewNotifier for a hook chosen by others: it dials public addresses only, whatever a name resolves to.
 func NewPublicNotifier(hook *Hook, log *slog.Logger) *Notifier {
 	t := transport(onlyPublic)
-	t.Proxy = nil // it would dial in our place
+	t.Proxy = nil // a proxy would dial on our behalf, unchecked
 	return newNotifier(hook, log, time.Second, t)
 }
 
@@ -120,7 +120,7 @@ func newNotifier(hook *Hook, log *slog.Logger, first time.Duration, over *http.T
 	ctx, stop := context.WithCancel(context.Background())
 	b := &Notifier{hook: hook, log: log, first: first, queue: make(chan Alert, waiting), stop: stop, client: &http.Client{Transport: over,
 		Timeout:       perTry,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it is for this host
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it may lead to this host
 	}}
 	b.done.Go(func() {
 		for a := range b.queue {
@@ -130,7 +130,7 @@ func newNotifier(hook *Hook, log *slog.Logger, first time.Duration, over *http.T
 	return b
 }
 
-// Notify takes an alert; when too many wait it is dropped.
+// Notify queues an alert; if too many wait it is dropped.
 func (b *Notifier) Notify(a Alert) {
 	if b == nil {
 		return
@@ -209,7 +209,7 @@ func (b *Notifier) post(ctx context.Context, body []byte) (again bool, err error
 		return true, err
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be reused
 	switch code := response.StatusCode; {
 	case code/100 == 2:
 		return false, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// look is how often a run that says nothing is looked at.
+// look is how often a silent run is checked.
 const look = 5 * time.Second
 
 // Run watches one run and sends its alerts. A nil Run does nothing.
@@ -44,7 +44,7 @@ func Start(run string, notifier *Notifier) *Run {
 	return r
 }
 
-// Recall takes an entry of the past in.
+// Recall processes a past entry.
 func (r *Run) Recall(e journal.Entry) {
 	if r == nil {
 		return
@@ -54,7 +54,7 @@ func (r *Run) Recall(e journal.Entry) {
 	r.watch.Recall(e, time.Now())
 }
 
-// Feed takes an entry in. It does not wait.
+// Feed processes an entry. It does not block.
 func (r *Run) Feed(e journal.Entry) {
 	if r == nil {
 		return
@@ -70,7 +70,7 @@ func (r *Run) notify(alerts []Alert) {
 	}
 }
 
-// Close ends the watching.
+// Close stops watching.
 func (r *Run) Close() {
 	if r == nil {
 		return

@@ -1,8 +1,8 @@
 // Package alert notifies people away from the screen: it follows a run's journal for events that a person would want to be woken for
-// (budget, an eviction storm, no progress, the end), and posts it to a webhook.
+// (budget, an eviction storm, no progress, the end), and posts them to a webhook.
 //
-// Watching (Watch) is a plain value: its time is an argument. Notifying (Notifier) never waits: an alert that cannot be delivered is logged and
-// dropped. It knows nothing about how runs are made.
+// Watching (Watch) is a plain value: its time is an argument. Notifying (Notifier) never blocks: an alert that cannot be delivered is
+// logged and dropped. It does not know how runs are made.
 package alert
 
 import (
@@ -19,13 +19,13 @@ type Kind string
 
 // The kinds of alerts.
 const (
-	Budget        Kind = "budget"         // a limit is near or exceeded, or no longer
+	Budget        Kind = "budget"         // a limit is near or exceeded, or no longer so
 	EvictionStorm Kind = "eviction-storm" // many machines are taken at once
 	Stuck         Kind = "stuck"          // no clock for much longer than usual
-	Moving        Kind = "moving"         // the next clock came after all
+	Moving        Kind = "moving"         // the next clock arrived after all
 	Finished      Kind = "finished"
 	Failed        Kind = "failed"
-	Stopped       Kind = "stopped"  // in order, before it was done
+	Stopped       Kind = "stopped"  // gracefully, before it was done
 	Provider      Kind = "provider" // calls to the provider fail, or work again; or the run left machines that cost money
 	Host          Kind = "host"     // the job server's host cannot run jobs, or can again; or a job waits for its store or cloud
 )
@@ -35,10 +35,10 @@ type Alert struct {
 	Kind       Kind      `json:"kind"`
 	Run        string    `json:"run"`
 	Why        string    `json:"why,omitempty"`
-	At         time.Time `json:"at"`                   // by the wall clock
-	MarketTime time.Time `json:"market_time,omitzero"` // which is another on a replayed market
+	At         time.Time `json:"at"`                   // in wall-clock time
+	MarketTime time.Time `json:"market_time,omitzero"` // which differs on a replayed market
 	Clock      int64     `json:"clock,omitempty"`      // the model's
-	Text       string    `json:"text,omitempty"`       // the same in a sentence, which chat services such as Slack show; set when it is sent
+	Text       string    `json:"text,omitempty"`       // the same as a sentence, for chat services such as Slack; set when it is sent
 }
 
 // sentence returns an alert for people.
@@ -53,8 +53,8 @@ func (a Alert) sentence() string {
 	return text
 }
 
-// When a run is stuck: no clock for a multiple of its usual length, and for some time by the wall clock; and before the first
-// clocks, where nothing is usual yet.
+// When a run is stuck: no clock for a multiple of its usual length, and for some wall-clock time; before the first clocks, for a fixed
+// time.
 const (
 	stuckTimes = 20
 	stuckAfter = time.Minute
@@ -75,14 +75,14 @@ type Watch struct {
 	clock     int64
 	market    time.Time
 	lengths   []float64 // of the last clocks, in wall-clock seconds
-	lastClock time.Time // by the wall clock: when the last one came, or the run began
+	lastClock time.Time // wall-clock time of the last one, or of the run's start
 	stuck     bool
 	over      bool
-	program   bool // of the user's own: it may be silent for as long as it likes
+	program   bool // a user's program, which may be silent for any time
 
 	transient map[string]bool      // held
-	taken     map[string]time.Time // warned or evicted, at which market time
-	calm      time.Time            // no new storm is reported before
+	taken     map[string]time.Time // when each machine was warned or evicted, in market time
+	calm      time.Time            // no new storm is reported before this time
 }
 
 // NewWatch watches a run from its first entry on.
@@ -90,10 +90,10 @@ func NewWatch(run string) *Watch {
 	return &Watch{run: run, transient: map[string]bool{}, taken: map[string]time.Time{}}
 }
 
-// Recall takes an entry of the past in: it causes no alert.
+// Recall processes a past entry: it causes no alert.
 func (w *Watch) Recall(e journal.Entry, now time.Time) { w.Feed(e, now) }
 
-// Feed takes an entry at a wall-clock time, and returns the alerts that follow.
+// Feed processes an entry at a wall-clock time, and returns the resulting alerts.
 func (w *Watch) Feed(e journal.Entry, now time.Time) (out []Alert) {
 	w.market = e.T
 	if w.lastClock.IsZero() || e.Kind == journal.Start {
@@ -152,14 +152,14 @@ func (w *Watch) alert(kind Kind, why string, now time.Time) Alert {
 	return Alert{Kind: kind, Run: w.run, Why: why, At: now.UTC(), MarketTime: w.market.UTC(), Clock: w.clock}
 }
 
-// lose notes a machine that is taken, and checks whether it is one of many.
+// lose records that a machine was taken, and checks whether it is one of many.
 func (w *Watch) lose(e journal.Entry, now time.Time, out []Alert) []Alert {
-	if _, told := w.taken[e.Instance]; told { // its notice was
+	if _, told := w.taken[e.Instance]; told { // its notice was already counted
 		return out
 	}
 	w.taken[e.Instance] = e.T
 	recent, held := 0, len(w.transient)
-	for id, at := range w.taken { // any order: it counts
+	for id, at := range w.taken { // in any order: only the count matters
 		if e.T.Sub(at) > stormWindow {
 			continue
 		}
@@ -182,10 +182,10 @@ func because(why string) string {
 	return ": " + why
 }
 
-// Away records that this process itself was stopped for a time and received nothing.
+// Away records that this process was suspended for a time and received nothing.
 func (w *Watch) Away(d time.Duration) { w.lastClock = w.lastClock.Add(d) }
 
-// Tick checks whether a run that says nothing is stuck.
+// Tick checks whether a silent run is stuck.
 func (w *Watch) Tick(now time.Time) (out []Alert) {
 	if w.lastClock.IsZero() || w.over || w.stuck || w.program {
 		return nil

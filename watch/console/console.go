@@ -1,8 +1,7 @@
-// Package console shows a run while it is active. Everything that it shows comes from journal entries, which
-// it is fed as they are written; so what a person sees and what the journal says cannot differ. On a terminal
-// it is a live view, elsewhere plain lines, one for each thing worth knowing.
+// Package console shows a run while it is active. Everything shown comes from journal entries, which it receives as they are written, so
+// that the display always agrees with the journal. On a terminal it is a live view, elsewhere plain lines for notable events.
 //
-// It only shows: it decides nothing, and passes a request to stop to its owner.
+// It only displays: it decides nothing, and passes a request to stop to its owner.
 package console
 
 import (
@@ -22,15 +21,14 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// Options of a Console; the zero value serves.
+// Options of a Console; the zero value is usable.
 type Options struct {
-	// Plain asks for plain lines even on a terminal.
+	// Plain selects plain lines even on a terminal.
 	Plain bool
 	// Watching: the run belongs to another process. OnInterrupt leaves the view, not the run.
 	Watching bool
-	// EveryClocks and Every bound how often plain output says how training gets on: a clock line comes when
-	// that many clocks are done or that much wall-clock time has passed since the one before. Zero means 50
-	// clocks and 5 seconds.
+	// EveryClocks and Every bound how often plain output reports progress: a clock line follows the previous one after this many clocks or
+	// this much wall-clock time. Zero means 50 clocks and 5 seconds.
 	EveryClocks int64
 	Every       time.Duration
 	// OnInterrupt is called on q and Ctrl-C in the live view, each time, not concurrently with itself. (With
@@ -38,12 +36,11 @@ type Options struct {
 	OnInterrupt func()
 	// Input is where the live view reads keys; nil means the terminal.
 	Input io.Reader
-	// Now gives the wall-clock time; nil means time.Now.
+	// Now returns the wall-clock time; nil means time.Now.
 	Now func() time.Time
 }
 
-// Console shows a run. Feed and Close may be called by several goroutines; Feed never waits for the terminal
-// of a live view.
+// Console shows a run. Feed and Close may be called concurrently; Feed never waits for the terminal of a live view.
 type Console struct {
 	out  io.Writer
 	opts Options
@@ -52,7 +49,7 @@ type Console struct {
 	status    *status.Status
 	lastFed   time.Time
 	lastClock time.Time // wall-clock time of the last clock line
-	saidClock int64     // clocks that were done by then
+	saidClock int64     // clocks done by then
 	live      bool      // lines wait for the end of the live view
 	closed    bool
 	err       error // of writing to out
@@ -62,10 +59,10 @@ type Console struct {
 	done    sync.WaitGroup
 }
 
-// quiet is how long to wait for more of a group of like entries before it is shown.
+// quiet is how long to wait for more of a group of similar entries before it is shown.
 const quiet = 300 * time.Millisecond
 
-// New starts to show. The owner must call Close, also when it panics, so that the terminal is given back.
+// New starts to show a run. The owner must call Close, even after a panic, so that the terminal is restored.
 func New(out io.Writer, opts Options) *Console {
 	if opts.EveryClocks == 0 {
 		opts.EveryClocks = 50
@@ -87,13 +84,13 @@ func New(out io.Writer, opts Options) *Console {
 	return c
 }
 
-// IsTerminal reports whether out is a terminal on which a live view can be drawn.
+// IsTerminal reports whether out is a terminal that can show a live view.
 func IsTerminal(out io.Writer) bool {
 	f, ok := terminal.File(out)
 	return ok && term.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
 }
 
-// Feed shows an entry. Give it to journal.Create as the observer.
+// Feed shows an entry. Pass it to journal.Create as the observer.
 func (c *Console) Feed(e journal.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,13 +107,13 @@ func (c *Console) Feed(e journal.Entry) {
 		c.print(plainLine(l.T, l.String()))
 	}
 	if (e.Kind == journal.ClockDone || e.Kind == journal.ProgramStep) && c.clockDue(now) {
-		c.flush() // what happened before the clock is said before it
+		c.flush() // show earlier events first
 		c.lastClock, c.saidClock = now, c.status.ClocksDone
 		c.print(plainLine(e.T, c.status.ClockText()))
 	}
 }
 
-// Recall takes an entry of an earlier part of the run: it counts, and is not shown again.
+// Recall processes an entry of an earlier part of the run: it counts, but is not shown again.
 func (c *Console) Recall(e journal.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,12 +136,12 @@ func (c *Console) print(line string) {
 	}
 }
 
-// Output shows lines of the run's programs as they are, between plain lines; a live view has no place for them.
+// Output shows lines of the run's programs unchanged, between plain lines; a live view has no room for them.
 func (c *Console) Output() io.Writer { return outputWriter{c} }
 
 type outputWriter struct{ *Console }
 
-// Write takes whole lines.
+// Write accepts whole lines.
 func (o outputWriter) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -161,7 +158,7 @@ func plainLine(t time.Time, text string) string {
 	return t.UTC().Format("15:04:05") + "  " + terminal.Line(text)
 }
 
-// flushWhenQuiet shows what waits for more of its kind when nothing has come for a while.
+// flushWhenQuiet shows a waiting group when nothing has arrived for a while.
 func (c *Console) flushWhenQuiet(ctx context.Context) {
 	ticker := time.NewTicker(quiet / 2)
 	defer ticker.Stop()
@@ -187,8 +184,8 @@ func (c *Console) flush() {
 	}
 }
 
-// Close shows the remaining events and restores the terminal. After a live view it leaves the last events and
-// figures on the screen. It reports the first error of writing.
+// Close shows the remaining events and restores the terminal. It leaves a live view's last events and figures on the screen. It returns the
+// first error of writing.
 func (c *Console) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -211,7 +208,7 @@ func (c *Console) Close() error {
 	return c.err
 }
 
-// leaveBehind prints what the live view showed last, for the scroll-back.
+// leaveBehind prints the live view's last contents, for the scroll-back.
 func (c *Console) leaveBehind() {
 	for _, l := range c.status.Recent {
 		c.print(plainLine(l.T, l.String()))
