@@ -92,7 +92,7 @@ func (m *Manifest) entry(name string) Entry {
 // place notes where the chunks are.
 func (m *Manifest) place(find func(chunk string) (place, bool)) {
 	m.Packs = nil
-	numbers := map[string]int{}
+	numbers, pack, number := map[string]int{}, "", 0
 	for i := range m.Files {
 		e := &m.Files[i]
 		e.Pack, e.At = 0, 0
@@ -103,11 +103,14 @@ func (m *Manifest) place(find func(chunk string) (place, bool)) {
 		if !ok || at.pack == e.Chunks[0] {
 			continue
 		}
-		if numbers[at.pack] == 0 {
-			m.Packs = append(m.Packs, at.pack)
-			numbers[at.pack] = len(m.Packs)
+		if at.pack != pack {
+			if pack, number = at.pack, numbers[at.pack]; number == 0 {
+				m.Packs = append(m.Packs, pack)
+				number = len(m.Packs)
+				numbers[pack] = number
+			}
 		}
-		e.Pack, e.At = numbers[at.pack], at.at
+		e.Pack, e.At = number, at.at
 	}
 }
 

@@ -104,10 +104,10 @@ func (m *Mirror) find(hash string) (at place, ok bool) {
 }
 
 func (m *Mirror) findLocked(hash string) (at place, ok bool) {
-	if _, ok := m.stored[hash]; ok {
-		return place{pack: hash}, true
+	if at, ok = m.places[hash]; !ok {
+		at.pack = hash
+		_, ok = m.stored[hash]
 	}
-	at, ok = m.places[hash]
 	return at, ok
 }
 
