@@ -1,5 +1,5 @@
-// Package python has the Python package tierml, which programs on TierML's machines may import: pure Python, and numpy only where a program uses
-// it. Here it is as files, so that every machine has it without an installation.
+// Package python embeds the Python package tierml, which programs on TierML's machines may import: pure Python, with numpy only if a
+// program uses it. Every machine then has it without an installation.
 package python
 
 import (
@@ -12,7 +12,7 @@ import (
 //go:embed tierml/*.py tierml/py.typed
 var files embed.FS
 
-// Write puts the package into a directory, for PYTHONPATH.
+// Write writes the package into a directory, for PYTHONPATH.
 func Write(dir string) error {
 	return fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// FIFO is first come, first served: jobs start as submitted and stay so. It is EPS's "default PS".
+// FIFO is first come, first served: jobs start as submitted and are not resized. It is EPS's "default PS".
 type FIFO struct {
 	// Backfill lets jobs behind one that does not fit start where they fit.
 	Backfill bool
@@ -33,7 +33,7 @@ func (f FIFO) Plan(s State) Plan {
 	return d.plan(s)
 }
 
-// hold says why a job waits, and that those behind it do.
+// hold records why a job waits, and that those behind it do.
 func (d *drafts) hold(c *draft, why string) {
 	c.why = why
 	for _, behind := range d.queued() {
@@ -43,8 +43,8 @@ func (d *drafts) hold(c *draft, why string) {
 	}
 }
 
-// Priority is Litz's as EPS compares with it (section 6): a submitted job takes random numbers of workers from random jobs that have
-// given feedback and no higher priority. Servers stay. Where a number was too small more are drawn; where it was too large units stay idle.
+// Priority is Litz's scheduler in EPS's comparison (section 6): a submitted job takes random numbers of workers from random jobs that have
+// given feedback and have no higher priority. Servers stay. If a number was too small more are drawn; if it was too large units stay idle.
 type Priority struct {
 	Most int // as in H
 }
@@ -52,7 +52,7 @@ type Priority struct {
 // Name returns "priority".
 func (Priority) Name() string { return "priority" }
 
-// Plan lets waiting jobs in.
+// Plan admits waiting jobs.
 func (p Priority) Plan(s State) Plan {
 	d := begin(s)
 	d.keepBest(p.Most, s.Past, Training)
@@ -94,10 +94,10 @@ func (d *drafts) takeAtRandom(c *draft, seed uint64) bool {
 	}
 }
 
-// KillWorst is Optimus's as EPS compares with it (section 6): when a submitted job does not fit, the job in training with the worst
-// feedback is checkpointed and killed, what it had and what is free is divided between it and the new one, and both run. The paper does not
-// say how: the new one gets the larger half, and at least a third of what it requested, as its feedback is what is waited for. What is
-// free later goes back to jobs that run. All of this is by restarts.
+// KillWorst is Optimus's scheduler in EPS's comparison (section 6): when a submitted job does not fit, the job in training with the worst
+// feedback is checkpointed and killed, its units and the free ones are divided between it and the new one, and both run. The paper does not
+// say how: the new one gets the larger half, and at least a third of what it requested, as others wait for its feedback. Units that become
+// free later go to running jobs. All changes are by restarts.
 type KillWorst struct {
 	Most int // as in H
 }
@@ -155,7 +155,7 @@ func (d *drafts) halve(c *draft, halved map[string]bool) bool {
 	return false
 }
 
-// split divides units in the ratio of workers to servers, one of each at least where there are any.
+// split divides units in the ratio of workers to servers, at least one of each if there are any.
 func split(units, workers, servers int) (int, int) {
 	if servers == 0 {
 		return units, 0
@@ -164,8 +164,8 @@ func split(units, workers, servers int) (int, int) {
 	return units - s, s
 }
 
-// Marginal is Optimus's (EuroSys 2018, section 4.1): every job gets a worker and a server, and each unit after them goes where it shortens
-// the time left the most, as a worker or as a server, while it shortens any.
+// Marginal is Optimus's (EuroSys 2018, section 4.1): every job gets a worker and a server, and each further unit goes where it shortens the
+// remaining time the most, as a worker or as a server, as long as it shortens any.
 type Marginal struct{}
 
 // Name returns "marginal".
@@ -182,7 +182,7 @@ func (Marginal) Plan(s State) Plan {
 	return d.plan(s)
 }
 
-// marginal gives jobs their least and then shares what is left among them and those that have something already.
+// marginal gives jobs their least and then shares the rest among these and jobs that already have units.
 func (t *targets) marginal(order, have []*draft) {
 	fits := map[string]Fit{}
 	var known, unknown []*draft

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Deadline is ours: jobs with a deadline get the fewest units with which they meet it by their pace, the earliest deadline first, and what
-// is left goes as in Marginal. A job that cannot meet its deadline with everything that is left is not favoured over those that can.
+// Deadline is ours: jobs with a deadline get the fewest units that suffice at their pace, the earliest deadline first, and the rest is
+// shared as in Marginal. A job that cannot meet its deadline even with all remaining units has no preference over those that can.
 type Deadline struct{}
 
 // Name returns "deadline".
 func (Deadline) Name() string { return "deadline" }
 
-// Plan starts from nothing and moves as little as it can.
+// Plan starts from nothing and moves as few units as possible.
 func (Deadline) Plan(s State) Plan {
 	d := begin(s)
 	t := newTargets(d)
@@ -41,7 +41,7 @@ func (Deadline) Plan(s State) Plan {
 }
 
 // meet gives a job the fewest units with which it ends by its deadline: the best split of each number into workers and servers. False = no
-// number that fits does, or its pace is not known.
+// number that fits suffices, or its pace is unknown.
 func (t *targets) meet(c *draft, now float64) bool {
 	within := (c.Deadline - now) / max(c.Total-c.Done, 1e-9) // seconds a clock
 	fit, ok := c.Pace.Fit()
@@ -69,8 +69,8 @@ func (t *targets) meet(c *draft, now float64) bool {
 	return false
 }
 
-// try is for a job that was measured with one number of units: it keeps them where they do for its deadline, else it gets up to twice as many
-// workers, which tells what more are good for. False = nothing was measured, or there is no room.
+// try is for a job that was measured with one number of units: it keeps them if they suffice for its deadline, otherwise it gets up to
+// twice as many workers, to learn the effect of more. False = nothing was measured, or there is no room.
 func (t *targets) try(c *draft, within float64) bool {
 	if len(c.Pace) == 0 {
 		return false

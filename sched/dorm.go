@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// Dorm is Dorm's utilisation-fairness optimizer (section IV-B, P2): the most of all resources used, while the jobs' distance from their fair
-// shares and the number of jobs resized at once stay within bounds. There is no solver of such problems in Go that is well kept: the answer
-// is by search, and comes with a bound that no answer can exceed, by Lagrangian relaxation (dormbound.go).
+// Dorm is Dorm's utilisation-fairness optimizer (section IV-B, P2): it maximises the use of all resources, while the jobs' distance from
+// their fair shares and the number of jobs resized at once stay within bounds. Go has no well-maintained solver for such problems: the
+// answer is found by search, with an upper bound by Lagrangian relaxation (dormbound.go).
 type Dorm struct {
-	// Theta1 bounds the loss of fairness to Theta1 2m for m resources (15), Theta2 the jobs that are resized to a part of those that
-	// run (16), rounded up. 0 = .1, as Dorm-3; less than 0 = none. Here jobs are resized while they run, so Theta2 may be 1.
+	// Theta1 bounds the loss of fairness to Theta1 2m for m resources (15), Theta2 the resized jobs as a fraction of the running ones (16),
+	// rounded up. 0 = .1, as Dorm-3; less than 0 = none. Here jobs are resized while they run, so Theta2 may be 1.
 	Theta1, Theta2 float64
 	// Ceil rounds the bound on fairness up, as (15) is printed. Figure 7's losses (1.5 and .6) fit neither reading.
 	Ceil bool
-	// Patience is for how many seconds a job waits at the most because P2 has no answer with it: then the bounds are lifted until it has one.
-	// 0 = an hour; less than 0 = none, as in the paper.
+	// Patience is how many seconds a job waits at most if P2 has no solution with it: then the bounds are lifted until there is one. 0 = an
+	// hour; less than 0 = none, as in the paper.
 	Patience float64
 }
 
-// Name returns "dorm", and the bounds where they are others than Dorm-3's.
+// Name returns "dorm", with the bounds if they differ from Dorm-3's.
 func (o Dorm) Name() string {
 	if o.Theta1 == 0 && o.Theta2 == 0 {
 		return "dorm"
@@ -31,7 +31,7 @@ func (o Dorm) Name() string {
 	return fmt.Sprintf("dorm:%g,%g", theta(o.Theta1), theta(o.Theta2))
 }
 
-// with reads THETA1,THETA2.
+// with parses THETA1,THETA2.
 func (o Dorm) with(settings string) (Policy, error) {
 	parts := strings.Split(settings, ",")
 	if len(parts) != 2 {
@@ -57,10 +57,10 @@ func theta(x float64) float64 {
 	return max(x, 0)
 }
 
-// Plan solves P2. Where there is no answer the newest waiting job keeps waiting, and so on; then everything stays as it is (IV-B).
+// Plan solves P2. If there is no solution the newest waiting job keeps waiting, and so on; finally everything stays as it is (IV-B).
 //
-// Invariant: an answer that is carried out keeps to capacity (6), to each job's least and most units (7, 8), and to the bounds on unfairness
-// (15) and on jobs resized (16), unless these two are lifted. Its Value is at most that of the best answer, and that is at most Bound.
+// Invariant: an answer that is carried out respects capacity (6), each job's least and most units (7, 8), and the bounds on unfairness (15)
+// and on resized jobs (16), unless these two are lifted. Its Value is at most that of the best answer, and that is at most Bound.
 //
 //  1. problem states P2 in units, with the shares that weighted DRF would give (fairShares).
 //  2. search chooses which running jobs may be resized, and fills up for each choice (fill). repair looks for an answer where that gave none, and
@@ -98,7 +98,7 @@ func (o Dorm) Plan(s State) Plan {
 	return plan
 }
 
-// newest returns the waiting job that came last.
+// newest returns the most recent waiting job.
 func (p *problem) newest() (newest *draft, waiting int) {
 	for _, a := range p.apps {
 		if a.old {
@@ -111,7 +111,7 @@ func (p *problem) newest() (newest *draft, waiting int) {
 	return newest, waiting
 }
 
-// overdue reports whether a job has waited for as long as P2 may make it.
+// overdue reports whether a job has waited as long as P2 may make it wait.
 func (o Dorm) overdue(now float64, c *draft) bool {
 	patience := o.Patience
 	if patience == 0 {
@@ -129,7 +129,7 @@ type problem struct {
 	resize int     // most old jobs resized (16)
 	prices *relaxed
 	types  []int // a host's type
-	looks  int   // moves that may be looked at for one answer
+	looks  int   // moves to consider for one answer
 }
 
 // app is a job in P2.
@@ -183,7 +183,7 @@ func (o Dorm) problem(d *drafts, out map[string]bool) *problem {
 	return p
 }
 
-// mostUnits is n_max in units: the workers among that many are at most MostWorkers.
+// mostUnits is n_max in units: at most MostWorkers of them are workers.
 func (c *draft) mostUnits() int {
 	if c.MostWorkers == 0 {
 		return math.MaxInt32
@@ -195,7 +195,7 @@ func (c *draft) mostUnits() int {
 	return max(n, c.leastWorkers()+c.leastServers()+c.Overhead)
 }
 
-// parts returns the workers and servers among units, in the ratio that was submitted.
+// parts returns the workers and servers among units, in the submitted ratio.
 func (c *draft) parts(units int) (workers, servers int) {
 	units -= c.Overhead
 	w, s := split(units, c.WantWorkers, c.WantServers)
@@ -208,7 +208,7 @@ func (c *draft) parts(units int) (workers, servers int) {
 	return w, s
 }
 
-// fairShares is weighted DRF on all hosts as one pool, from the least of each.
+// fairShares is weighted DRF on all hosts as one pool, starting from each job's least.
 func (p *problem) fairShares() {
 	n := make([]int, len(p.apps))
 	left := slices.Clone(p.total)
@@ -249,12 +249,12 @@ func (p *problem) fairShares() {
 	}
 }
 
-// carryOut makes the plan of an answer.
+// carryOut turns an answer into a plan.
 func (o Dorm) carryOut(s State, d *drafts, p *problem, x *answer) Plan {
 	loss := 0.
 	for _, c := range d.jobs {
 		i := slices.IndexFunc(p.apps, func(a app) bool { return a.job == c })
-		if i < 0 { // it waits, with all of its fair share lost
+		if i < 0 { // it waits, losing its whole fair share
 			continue
 		}
 		a := p.apps[i]
@@ -273,7 +273,7 @@ func (o Dorm) carryOut(s State, d *drafts, p *problem, x *answer) Plan {
 	return plan
 }
 
-// settle gives a job units on hosts; workers and servers keep their places as far as possible.
+// settle places a job's units on hosts; workers and servers keep their places as far as possible.
 func (d *drafts) settle(c *draft, on []int) {
 	units := 0
 	for _, n := range on {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// bound returns what no answer of P2 exceeds: its value when capacity (6), fairness (15) and the number of resized jobs (16) have prices
-// instead of bounds. Then every app is on its own, and the best for it is found at once; the least such value over all prices is looked
-// for by subgradients, towards a value that is known to be possible. Hosts of one type are one (6 summed over them), which only raises it.
+// bound returns an upper bound on P2's value: its value when capacity (6), fairness (15) and the number of resized jobs (16) have prices
+// instead of bounds. Then the apps are independent, and the best for each is found directly; subgradients search for the prices with the
+// least such value, towards a value that is known to be possible. Hosts of one type are merged (6 summed over them), which only raises it.
 func (p *problem) bound(reached float64) float64 {
 	r := p.prices
 	least := math.Inf(1)
@@ -39,7 +39,7 @@ func (p *problem) bound(reached float64) float64 {
 	return max(least, reached)
 }
 
-// relax makes the first prices: from halves of what would make the average unit pay for itself, towards most of all resources used.
+// relax computes the initial prices: from halves of what would make the average unit pay for itself, towards most of all resources used.
 func (p *problem) relax() {
 	types, of := p.hostTypes()
 	r := &relaxed{problem: p, types: types, price: make([]float64, len(types)*len(p.total)+2)}
@@ -71,8 +71,8 @@ type relaxed struct {
 	*problem
 	types []hostType
 	price []float64
-	room  []int       // of an app: units that fit on all hosts when they are empty
-	held  [][]float64 // of an app: units on each type of host now
+	room  []int       // per app: units that fit on all hosts when empty
+	held  [][]float64 // per app: units on each type of host now
 }
 
 type hostType struct {
@@ -95,7 +95,7 @@ func (p *problem) hostTypes() (types []hostType, of []int) {
 	return types, of
 }
 
-// unit puts prices on one scale.
+// unit scales prices to a common unit.
 func (r *relaxed) unit(c int) float64 {
 	m := len(r.total)
 	if c >= len(r.types)*m {
@@ -107,7 +107,7 @@ func (r *relaxed) unit(c int) float64 {
 	return 0
 }
 
-// value returns the relaxation's, and its slope by the prices.
+// value returns the relaxation's value, and its slope by the prices.
 func (r *relaxed) value() (float64, []float64) {
 	m := len(r.total)
 	fairness, resized := len(r.price)-2, len(r.price)-1

@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	repairs = 600           // changes without success that end a repair: half as many, a third, ... for each time that
+	repairs = 600           // unsuccessful changes that end a repair, divided by the number of the attempt
 	hopeful = missing * .05 // as much is lacking
 )
 
-// repair looks for an answer that lacks nothing: apps that lack units and a few random others are taken out and placed again in random
-// order, as long as that does not make it worse (ruin and recreate). A job that may not be resized as well replaces one that was.
+// repair searches for an answer that lacks nothing: apps that lack units and a few random others are removed and placed again in random
+// order, as long as that does not make it worse (ruin and recreate). A job that must not be resized as well replaces one that was.
 func (p *problem) repair(x *answer) *answer {
 	r := rand.New(rand.NewPCG(1, uint64(len(p.apps))))
 	lacks := p.lacking(x)
@@ -37,7 +37,7 @@ func (p *problem) repair(x *answer) *answer {
 	return x
 }
 
-// takeOut removes those apps that lack units and one to five others. back is one of them that is to get what it holds, so that another may be
+// takeOut removes the apps that lack units and one to five others. back is an app that should get what it holds, so that another may be
 // resized; -1 = none.
 func (p *problem) takeOut(x *answer, r *rand.Rand) (out []int, back int) {
 	most, resized, back := 1+r.IntN(5), p.resized(x), -1
@@ -89,7 +89,7 @@ func (x *answer) clone() *answer {
 	return &answer{counts: slices.Clone(x.counts), loss: x.loss, on: cloneRows(x.on), free: cloneRows(x.free)}
 }
 
-// cloneRows copies rows of one length into one array.
+// cloneRows copies equally long rows into one array.
 func cloneRows[R ~[]E, E any](rows []R) []R {
 	var all R
 	for _, row := range rows {

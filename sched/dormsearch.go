@@ -13,7 +13,7 @@ type answer struct {
 	counts []int
 	free   []Resources
 	loss   float64
-	noise  *rand.Rand // places units at random among hosts, best fit being the likelier; nil = by best fit
+	noise  *rand.Rand // places units at random among hosts, preferring best fit; nil = best fit
 }
 
 func (p *problem) valueOf(x *answer) float64 {
@@ -38,10 +38,10 @@ func (p *problem) lossOf(i, units int) float64 {
 	return math.Abs(p.apps[i].share*float64(units) - p.apps[i].fair)
 }
 
-// missing is how much more a missing share counts than one of unfairness.
+// missing is the weight of a missing share relative to one of unfairness.
 const missing = 1e3
 
-// lacking returns how far an answer is from feasible: the shares of units below the least, then unfairness beyond the bound.
+// lacking returns an answer's distance from feasibility: the shares of units below the least, then unfairness beyond the bound.
 func (p *problem) lacking(x *answer) float64 {
 	sum := 0.
 	for i, a := range p.apps {
@@ -50,7 +50,7 @@ func (p *problem) lacking(x *answer) float64 {
 	return missing*sum + max(x.loss-p.unfair-rounding, 0)
 }
 
-// better compares answers: nearer to feasible, then of more value.
+// better compares answers: first by feasibility, then by value.
 func (p *problem) better(a, b *answer) bool {
 	if b == nil {
 		return true
@@ -61,11 +61,11 @@ func (p *problem) better(a, b *answer) bool {
 	return p.valueOf(a) > p.valueOf(b)+rounding
 }
 
-// tries is how many sets of resized jobs are looked at, one job more at a time.
+// tries is the number of sets of resized jobs considered, one job more at a time.
 const tries = 400
 
-// search finds an answer; false = none was found that keeps to the bounds. Which old jobs are resized is chosen one after another, each time
-// the one with which the answer is best; among many jobs, those that would change most if all could be resized.
+// search searches for an answer; false = it found none within the bounds. Old jobs to resize are chosen one after another, each time the
+// one that gives the best answer; among many jobs, those that would change most if all could be resized.
 func (p *problem) search() (*answer, bool) {
 	if p.crowded() {
 		return nil, false
@@ -103,7 +103,7 @@ func (p *problem) search() (*answer, bool) {
 	return best, p.lacking(best) == 0
 }
 
-// crowded reports whether the least of all apps is more than there is.
+// crowded reports whether the sum of all leasts exceeds the capacity.
 func (p *problem) crowded() bool {
 	need := make(Resources, len(p.total))
 	for _, a := range p.apps {
@@ -114,7 +114,8 @@ func (p *problem) crowded() bool {
 	return !fits(p.total, need)
 }
 
-// oneByOne opens one old app more each time, that with which the answer is best. It returns the best of each round, and all of the last.
+// oneByOne allows one more old app to be resized each time, the one that gives the best answer. It returns the best of each round, and all
+// of the last.
 func (p *problem) oneByOne(fixed []bool, old []int) (all []*answer) {
 	for left := p.resize; left > 0; left-- {
 		chosen := -1
@@ -149,8 +150,9 @@ func (p *problem) mostChanged(old []int) []int {
 	return sorted
 }
 
-// fill returns the best of two answers in which the fixed apps stay as they are: one spends fairness where it buys the most, the other on the
-// largest gains first. Where units are large, one GPU of five, the first has too little left for the next one; among many apps that evens out.
+// fill returns the better of two answers in which the fixed apps do not change: one spends fairness where it buys the most, the other on
+// the largest gains first. If units are large, one GPU of five, the first has too little left for the next one; among many apps that evens
+// out.
 func (p *problem) fill(fixed []bool) *answer {
 	x := p.grow(fixed, func(gain, loss float64) float64 { return gain / loss })
 	if len(p.apps) > shortlist {
@@ -162,8 +164,8 @@ func (p *problem) fill(fixed []bool) *answer {
 	return x
 }
 
-// grow returns an answer: the apps that are not fixed at their fair shares first, then by moves that add value while fairness lasts, those
-// with the most worth first.
+// grow returns an answer: the apps that are not fixed at their fair shares first, then moves that add value while fairness lasts, the most
+// valuable first.
 func (p *problem) grow(fixed []bool, worth func(gain, loss float64) float64) *answer {
 	x := &answer{counts: make([]int, len(p.apps))}
 	for _, c := range p.caps {
@@ -180,14 +182,14 @@ func (p *problem) grow(fixed []bool, worth func(gain, loss float64) float64) *an
 			order = append(order, i)
 		}
 	}
-	// The scarce first: what fits on few hosts.
+	// The scarce first: those that fit on few hosts.
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.apps[b].share, p.apps[a].share) })
 	p.fairly(x, order)
 	p.improve(x, order, worth)
 	return x
 }
 
-// fairly places apps that have nothing yet: the least of each in this order, and then one unit each in turn, to the fair shares.
+// fairly places apps that have nothing yet: the least of each in this order, and then one unit each in turn, up to the fair shares.
 func (p *problem) fairly(x *answer, order []int) {
 	for _, i := range order {
 		for x.counts[i] < p.apps[i].least && p.place(x, i) {
@@ -208,7 +210,7 @@ func (p *problem) fairly(x *answer, order []int) {
 	}
 }
 
-// put adds units of an app to a host, or takes them with n < 0.
+// put adds units of an app to a host, or removes them with n < 0.
 func (p *problem) put(x *answer, i, host, n int) {
 	x.on[i][host] += n
 	x.counts[i] += n
@@ -226,7 +228,7 @@ func fits(free, demand Resources) bool {
 	return true
 }
 
-// host returns where a unit fits with the least left over, those where the app is now first among equals; -1 = nowhere.
+// host returns where a unit fits with the least left over, preferring the app's present hosts among equals; -1 = nowhere.
 func (p *problem) host(x *answer, i int) int {
 	best, least := -1, math.Inf(1)
 	for h, free := range x.free {
@@ -261,14 +263,14 @@ func (p *problem) place(x *answer, i int) bool {
 	return true
 }
 
-// looks is how many moves are looked at for one answer.
+// looks is the number of moves considered for one answer.
 const looks = 4_000_000
 
 // improve makes moves host by host: a unit more, or a unit of another app instead of one or two. First those that cost no fairness, then
-// those with the most value for what they cost of it, down to any that adds value while fairness lasts.
+// those with the most value for their cost in fairness, down to any that adds value while fairness lasts.
 func (p *problem) improve(x *answer, open []int, worth func(gain, loss float64) float64) {
 	left, most := p.looks, 0.
-	var spare []int // apps that can give a unit on a host
+	var spare []int // apps that can give up a unit on a host
 	for _, part := range []float64{math.Inf(1), .7, .5, .35, .25, .15, .08, 0} {
 		least := 0.
 		if part > 0 {
@@ -305,7 +307,7 @@ func (p *problem) improve(x *answer, open []int, worth func(gain, loss float64) 
 	}
 }
 
-// shortlist is how many apps are looked at for a host; with more, those to which a unit is worth the most beyond its price.
+// shortlist is the number of apps considered for a host; if there are more, those to which a unit is worth the most beyond its price.
 const shortlist = 24
 
 // shortlists returns the apps that may get a unit on hosts of each type.
@@ -344,10 +346,10 @@ type move struct {
 	out             [mostOut]int
 	outs            int
 	loss, worth     float64
-	by              func(gain, loss float64) float64 // worth of a move that costs fairness
+	by              func(gain, loss float64) float64 // value of a move that costs fairness
 }
 
-// mostOut is how many units may make room for one.
+// mostOut is the maximum number of units that may make room for one.
 const mostOut = 6
 
 // free is the least worth of a move that costs no fairness.
@@ -430,8 +432,8 @@ func (p *problem) largeInPlace(x *answer, h, j int, spare []int, best *move, lef
 	}
 }
 
-// consider keeps a move that is worth more than the best so far: by value for fairness while there is some to spend; a move that makes
-// the answer fairer when the bound is passed.
+// consider keeps a move that is better than the best so far: by value per fairness while there is some to spend; a move that makes the
+// answer fairer if the bound is exceeded.
 func (m *move) consider(p *problem, x *answer, c move) {
 	gain := p.apps[c.in].value * float64(c.count)
 	c.loss = p.lossOf(c.in, x.counts[c.in]+c.count) - p.lossOf(c.in, x.counts[c.in])

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// How much answers are improved, in nodes of search trees: wholeTree bounds the one over all apps and hosts, for problems of up to wholePlaces
-// pairs of these; partTree bounds each tree over a part, and allParts these together. Problems of more than mostPlaces pairs keep the greedy
-// answer, which is within a few percent of the bound there.
+// Effort spent on improving answers, in nodes of search trees: wholeTree bounds the one over all apps and hosts, for problems of up to
+// wholePlaces pairs of these; partTree bounds each tree over a part, and allParts these together. Problems of more than mostPlaces pairs
+// keep the greedy answer, which is within a few percent of the bound there.
 const (
 	wholeTree   = 60_000
 	wholePlaces = 120
@@ -19,11 +19,11 @@ const (
 	far         = .03
 	mostPlaces  = 2000
 	others      = 8    // starts that are improved besides the best, with a sixteenth of allParts each
-	near        = 1e-3 // the bound: an answer as near is not improved
+	near        = 1e-3 // relative distance to the bound below which an answer is not improved
 )
 
-// polish improves greedy answers, the best of which comes first. A small problem is searched whole, so that its answer is the best and there is
-// one whenever there can be. In a larger one, all apps are placed again on a few random hosts, or a few on some hosts, again and again (large
+// polish improves greedy answers, the best of which comes first. A small problem is searched completely, so that its answer is optimal and
+// found if there is one. In a larger one, all apps are placed again on a few random hosts, or a few on some hosts, repeatedly (large
 // neighbourhood search): first from each of a few answers, which resize different jobs, and then from the best.
 func (p *problem) polish(starts []*answer) *answer {
 	if len(p.apps) == 0 || !p.small() {
@@ -59,7 +59,7 @@ func (p *problem) polish(starts []*answer) *answer {
 	return t.best
 }
 
-// parts improves the best by trees over random parts, with this many nodes in all.
+// parts improves the best by trees over random parts, with this many nodes in total.
 func (t *tree) parts(r *rand.Rand, bound float64, left int) {
 	since := 0 // the last improvement
 	for left > 0 && since < t.patience(bound) && t.worth < bound*(1-near) {
@@ -98,16 +98,15 @@ func (p *problem) tighten(x *answer) float64 {
 	return p.bound(reached)
 }
 
-// tree searches the placements of some apps on some hosts depth first; what others have, and these have elsewhere, stays. A branch ends when
-// capacity, fairness or the number of resized apps is exceeded, or when the relaxation (dormbound.go) at the present prices shows that it
-// holds nothing better.
+// tree searches the placements of some apps on some hosts depth first; everything else stays. A branch ends when capacity, fairness or the
+// number of resized apps is exceeded, or when the relaxation (dormbound.go) at the present prices shows that it holds nothing better.
 type tree struct {
 	*problem
 	best  *answer // so far
 	nodes int     // that may still be visited
 
 	hosts, order []int
-	x            answer      // under way: apps of order before the present one are placed
+	x            answer      // in progress: apps of order before the present one are placed
 	rents        [][]float64 // of a unit of an app on each type of host
 	most         []float64   // of the apps from each position on: the relaxation's value
 	fairest      []float64   // and the least loss of fairness
@@ -125,7 +124,7 @@ func (t *tree) byShare() []int {
 	return order
 }
 
-// search reports whether it saw everything.
+// search reports whether it was exhaustive.
 func (t *tree) search(hosts, order []int) bool {
 	t.hosts, t.order, t.moved = hosts, order, false
 	t.worth = math.Inf(-1)
@@ -154,7 +153,7 @@ func (t *tree) search(hosts, order []int) bool {
 	return t.nodes > 0
 }
 
-// relaxation sums what the relaxation gives apps from each position on when only hosts are for rent, and their least losses.
+// relaxation sums the apps' relaxed values from each position on when only hosts have prices, and their least losses.
 func (t *tree) relaxation() {
 	r := t.prices
 	if t.rents == nil {
@@ -172,7 +171,7 @@ func (t *tree) relaxation() {
 	}
 }
 
-// alone returns the best value for one app, and its least loss, when it keeps what it has elsewhere and rents on hosts.
+// alone returns the best value for one app, and its least loss, if it keeps what it has elsewhere and rents on hosts.
 func (t *tree) alone(i int) (value, loss float64) {
 	r, a := t.prices, t.apps[i]
 	elsewhere, most, rent := t.x.counts[i], t.x.counts[i], math.Inf(1)
@@ -213,7 +212,7 @@ func (t *tree) alone(i int) (value, loss float64) {
 	return value, loss
 }
 
-// room returns how many units of an app have room on a host.
+// room returns how many units of an app fit on a host.
 func (t *tree) room(i, host int) int {
 	fit := t.apps[i].most
 	for k, v := range t.apps[i].demand {
@@ -284,7 +283,7 @@ func (t *tree) move(i, host, n int) {
 	}
 }
 
-// keep takes the answer under way as the best: it is better, or as good and other, which lets later searches leave where they stand.
+// keep adopts the present answer as the best: it is better, or equal but different, which lets later searches leave a plateau.
 func (t *tree) keep(value, loss float64) {
 	if value < t.worth-rounding || value < t.worth+rounding && t.moved {
 		return

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// totalOf returns what all hosts have; as long as a job's demand, also without hosts.
+// totalOf returns the capacity of all hosts, at least as long as a job's demand even without hosts.
 func totalOf(hosts []Host, jobs []Job) Resources {
 	var total Resources
 	grow := func(n int) {
@@ -34,7 +34,7 @@ type drafts struct {
 	total Resources
 	free  []Resources // of each host
 	jobs  []*draft    // by ID
-	sold  int         // slots that there may be; 0 = the hosts are what there is
+	sold  int         // maximum number of slots; 0 = only the hosts
 }
 
 // draft is what a job has so far, and why.
@@ -42,7 +42,7 @@ type draft struct {
 	Job
 	host  []place // parallel to the hosts
 	place float64 // in its sweep by early feedback, from 0, the worst, to below 1
-	// compared is how many jobs are in its sweep, by which place goes; 0 = it has given no feedback.
+	// compared is the number of jobs in its sweep that place refers to; 0 = it has given no feedback.
 	compared int
 	killed   bool
 	why      string
@@ -52,7 +52,7 @@ type place struct{ workers, servers, overhead int }
 
 func (p place) units() int { return p.workers + p.servers + p.overhead }
 
-// begin makes drafts of what there is now.
+// begin creates drafts of the present state.
 func begin(s State) *drafts {
 	d := &drafts{hosts: s.Hosts, total: totalOf(s.Hosts, s.Jobs), sold: s.Market.most()}
 	for _, h := range s.Hosts {
@@ -67,7 +67,7 @@ func begin(s State) *drafts {
 		for _, p := range j.Where {
 			i, known := index[p.Host]
 			if !known {
-				continue // the host is gone, and what was on it
+				continue // the host is gone, with everything on it
 			}
 			c.host[i] = place{p.Workers, p.Servers, p.Overhead}
 			d.take(i, j.Demand, c.host[i].units())
@@ -97,7 +97,7 @@ func (d *drafts) take(host int, demand Resources, units int) {
 	}
 }
 
-// rounding is what sums of amounts may be off by.
+// rounding is the tolerance of sums of amounts.
 const rounding = 1e-9
 
 // room returns how many units of a demand fit on a host.
@@ -120,7 +120,7 @@ func (d *drafts) slots(demand Resources) int {
 	return sum
 }
 
-// tightest returns the host with the least room for a demand that has some, those where the job is already first; -1 = none.
+// tightest returns the host with the least sufficient room for a demand, preferring the job's present hosts; -1 = none.
 func (d *drafts) tightest(c *draft) int {
 	best, room, here := -1, 0, false
 	for i := range d.hosts {
@@ -136,8 +136,8 @@ func (d *drafts) tightest(c *draft) int {
 	return best
 }
 
-// resize gives a job these numbers of workers and servers, or leaves everything as it is and reports false when there is no room.
-// What it keeps stays where it is.
+// resize gives a job these numbers of workers and servers, or changes nothing and returns false if there is no room. Units that it keeps
+// stay where they are.
 func (d *drafts) resize(c *draft, workers, servers int) bool {
 	overhead := 0
 	if workers+servers > 0 {
@@ -177,7 +177,7 @@ func (d *drafts) resize(c *draft, workers, servers int) bool {
 	return true
 }
 
-// drop takes a unit from the host where the job has the fewest, so that it ends up on few hosts.
+// drop removes a unit from the host where the job has the fewest, so that it ends up on few hosts.
 func (d *drafts) drop(c *draft, part func(*place) *int) {
 	best := -1
 	for i := range c.host {
@@ -195,7 +195,7 @@ func (d *drafts) add(c *draft, part func(*place) *int) {
 	d.take(i, c.Demand, 1)
 }
 
-// release takes everything from a job.
+// release takes all units from a job.
 func (d *drafts) release(c *draft) { d.resize(c, 0, 0) }
 
 // plan ends the drafts: an action for each job by what it had and has.
@@ -259,7 +259,7 @@ func (d *drafts) where(c *draft) []Place {
 	return where
 }
 
-// queued returns the jobs that wait, in the order in which they are served: by priority, then by arrival.
+// queued returns the waiting jobs, in the order in which they are served: by priority, then by arrival.
 func (d *drafts) queued() []*draft {
 	var q []*draft
 	for _, c := range d.jobs {
@@ -309,8 +309,9 @@ func (d *drafts) startAsSubmitted(c *draft) bool {
 	return true
 }
 
-// keepBest kills the worst jobs in training while there are more than most in a sweep: EPS, section 6 ("when the number of running jobs is larger than the threshold, the one
-// with the worst early feedback is killed"); 0 = as many as fit as submitted. Of a sweep that says how many continue, others are killed.
+// keepBest kills the worst jobs in training while there are more than most in a sweep: EPS, section 6 ("when the number of running jobs is
+// larger than the threshold, the one with the worst early feedback is killed"); 0 = as many as fit as submitted. If a sweep says how many
+// continue, the others are killed.
 func (d *drafts) keepBest(most int, past []Job, phases ...Phase) {
 	if most == 0 {
 		most = d.threshold()
@@ -326,8 +327,8 @@ func (d *drafts) keepBest(most int, past []Job, phases ...Phase) {
 	}
 }
 
-// keepAtRungs kills the trials of a sweep that are not among the best of a rung, whatever those to come there report. Finished trials
-// count, so it makes no difference when one ends; one that is out at a rung counts at no later one.
+// keepAtRungs kills the trials of a sweep that are not among the best of a rung, whatever those still to come report. Finished trials
+// count, so it makes no difference when one ends; a trial that is out at a rung does not count at later ones.
 func (d *drafts) keepAtRungs(sweep string, keeps []int, past []Job) {
 	trials := d.trialsOf(sweep, past)
 	for rung, keep := range keeps {
@@ -347,7 +348,7 @@ func (d *drafts) kill(c *draft, why string) {
 	c.killed, c.why = true, why
 }
 
-// trialList are trials of one sweep, finished ones included.
+// trialList are trials of one sweep, including finished ones.
 type trialList []*Job
 
 func (d *drafts) trialsOf(sweep string, past []Job) (all trialList) {
@@ -383,7 +384,7 @@ func (d *drafts) draftOf(job string) *draft {
 	return d.jobs[i]
 }
 
-// threshold returns how many jobs as the first one fit as submitted, on all machines that there may be: 11 = floor(144/13) in EPS.
+// threshold returns how many jobs like the first one fit as submitted, on all machines that there may be: 11 = floor(144/13) in EPS.
 func (d *drafts) threshold() int {
 	if len(d.jobs) == 0 {
 		return 0

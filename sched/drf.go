@@ -13,7 +13,7 @@ type DRF struct{}
 // Name returns "drf".
 func (DRF) Name() string { return "drf" }
 
-// Plan fills the hosts from empty and then moves as little as it can.
+// Plan fills the hosts from empty and then moves as few units as possible.
 func (DRF) Plan(s State) Plan {
 	d := begin(s)
 	t := newTargets(d)
@@ -72,7 +72,7 @@ func (f *filling) fill(jobs []*draft) {
 	}
 }
 
-// more gives a job its least, or one unit more; or the reason why not.
+// more gives a job its least, or one unit more; otherwise it returns the reason.
 func (f *filling) more(c *draft) string {
 	n := f.of(c)
 	units, grown := n.workers+n.servers, c.leastWorkers()+c.leastServers()

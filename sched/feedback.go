@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// EarlyFeedback is ours: every trial reaches its early feedback as soon as it can, as submitted, and the best continue. Where H takes a worker
-// and a server from every job that has given feedback, the worst is paused, which costs nothing while its state is kept; and paused
-// trials come back, the best first, before any job gets more than was submitted.
+// EarlyFeedback is ours: every trial reaches its early feedback as soon as it can, as submitted, and the best continue. Where H takes a
+// worker and a server from every job that has given feedback, the worst is paused, which costs nothing while its state is kept; and paused
+// trials return, the best first, before any job gets more than was submitted.
 //
-// With a market the best are those that promise the most for a dollar, and a job in training is worth more slots the less they cost
+// With a market the best are those that promise the most per dollar, and a job in training is worth more slots the less they cost
 // (market.go).
 type EarlyFeedback struct {
 	Most     int  // as in H; paused trials count
-	Unpriced bool // it looks at no market
+	Unpriced bool // it ignores the market
 }
 
 // Name returns "feedback", or "feedback:unpriced".
@@ -24,7 +24,7 @@ func (f EarlyFeedback) Name() string {
 	return "feedback"
 }
 
-// Priced reports whether a policy looks at prices.
+// Priced reports whether a policy uses prices.
 func Priced(p Policy) bool {
 	f, looks := p.(EarlyFeedback)
 	return looks && !f.Unpriced
@@ -47,10 +47,10 @@ func (f EarlyFeedback) with(settings string) (Policy, error) {
 	return f, nil
 }
 
-// Plan kills the worst beyond the threshold, lets waiting trials in, resumes paused ones, and gives what is free then to those in training.
+// Plan kills the worst beyond the threshold, admits waiting trials, resumes paused ones, and gives the rest to those in training.
 //
-// Invariant: while a trial without early feedback can start, none that has given it holds its place, and while the best paused trial can
-// resume, none has more than it was submitted with. Each attempt to make room is undone when it was in vain (snapshot).
+// Invariant: while a trial without early feedback can start, none with feedback holds its place, and while the best paused trial can
+// resume, none has more than it was submitted with. Each failed attempt to make room is undone (snapshot).
 //
 //  1. Trials that cannot be among those that continue are stopped, and what made a job slower is taken back: both free slots at no cost.
 //  2. Waiting trials start as submitted, by priority and arrival; for each the worst in training are paused, as many as it takes (pauseFor).
@@ -82,8 +82,8 @@ func (f EarlyFeedback) Plan(s State) Plan {
 	return p
 }
 
-// keepBestOfAll stops trials that are not among the best of all of their sweep that have given feedback, finished ones included: one that has
-// ended is still better than a new one that is worse.
+// keepBestOfAll stops trials that are not among the best of all trials of their sweep with feedback, including finished ones: an ended one
+// may still be better than a new one.
 func (d *drafts) keepBestOfAll(most int, past []Job) {
 	if most == 0 {
 		most = d.threshold()
@@ -97,7 +97,7 @@ func (d *drafts) keepBestOfAll(most int, past []Job) {
 	}
 }
 
-// giveBack takes from jobs the units beyond their requested number until another one fits as submitted.
+// giveBack takes surplus units from jobs until another one fits as submitted.
 func (d *drafts) giveBack(to *draft) {
 	for _, j := range d.inPhase(Feedback, Training) {
 		if !d.fitsAsSubmitted(to) && j.Workers+j.Servers > j.WantWorkers+j.WantServers {
@@ -127,7 +127,7 @@ func (d *drafts) pauseFor(c *draft, prices *pricing) bool {
 	return false
 }
 
-// resumeBest resumes paused trials, the best first, where they fit; they get other jobs' units beyond the requested numbers.
+// resumeBest resumes paused trials, the best first, if they fit; they get other jobs' surplus units.
 func (d *drafts) resumeBest(prices *pricing) {
 	paused := d.inPhase(Paused)
 	slices.SortStableFunc(paused, func(a, b *draft) int { return prices.worse(b, a) })

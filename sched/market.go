@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// Market is what slots cost. A slot is one of a host's first resource, such as a vCPU.
+// Market is the cost of slots. A slot is one unit of a host's first resource, such as a vCPU.
 type Market struct {
-	Offers []Offer `json:"offers"`         // what can be bought, with how many slots there may be in all
-	Held   []Held  `json:"held,omitempty"` // machines held or launching, at their present cost, in the order of purchase
-	Wait   float64 `json:"wait,omitempty"` // seconds until a slot that is bought works
-	Look   float64 `json:"look,omitempty"` // seconds within which hosts are looked at again
+	Offers []Offer `json:"offers"`         // what can be bought, with a total number of slots
+	Held   []Held  `json:"held,omitempty"` // machines held or launching, at their present cost, in order of purchase
+	Wait   float64 `json:"wait,omitempty"` // seconds until a bought slot works
+	Look   float64 `json:"look,omitempty"` // seconds until hosts are checked again
 }
 
 // Held is a host.
 type Held struct {
 	Offer
 	Host string  `json:"host"`
-	Paid float64 `json:"paid"` // until when it is paid for, in seconds as State.Now; by the second that is now
+	Paid float64 `json:"paid"` // until when it is paid for, in seconds like State.Now; if billed by the second that is now
 }
 
 // Tier is what a slot's machine promises.
@@ -38,8 +38,8 @@ type Offer struct {
 	Price float64 `json:"price"` // dollars for a slot and hour
 }
 
-// PaidUntil returns when the paid time of a machine ends, where whole increments are paid (0 = by the second), less spare, the margin for giving
-// it back. All in seconds.
+// PaidUntil returns when the paid time of a machine ends, for whole increments (0 = by the second), less spare, the margin for giving it
+// back. All in seconds.
 func PaidUntil(start, now, increment, spare float64) float64 {
 	if increment == 0 {
 		return now
@@ -48,8 +48,8 @@ func PaidUntil(start, now, increment, spare float64) float64 {
 	return max(now, now-age+(math.Floor((age+spare)/increment)+1)*increment-spare)
 }
 
-// TooMany returns the hosts to give back when want slots are wanted: the youngest first, of those whose paid time ends before the next look at
-// hosts.
+// TooMany returns the hosts to give back if want slots are wanted: the youngest first, of those whose paid time ends before the next check
+// of hosts.
 func (m *Market) TooMany(want int, now float64) (hosts []string) {
 	surplus := m.held() - want
 	for _, h := range slices.Backward(m.Held) {
@@ -78,7 +78,7 @@ func (m *Market) held() (slots int) {
 	return slots
 }
 
-// most returns how many slots there may be; 0 = there is no market.
+// most returns the maximum number of slots; 0 = there is no market.
 func (m *Market) most() (slots int) {
 	if m == nil {
 		return 0
@@ -89,7 +89,7 @@ func (m *Market) most() (slots int) {
 	return slots
 }
 
-// Cheapest returns the lowest price of a tier, and of any when the tier is empty; false = it is not for sale.
+// Cheapest returns the lowest price of a tier, or of any if the tier is empty; false = it is not for sale.
 func (m *Market) Cheapest(tier Tier) (price float64, ok bool) {
 	if m == nil {
 		return 0, false
@@ -103,7 +103,7 @@ func (m *Market) Cheapest(tier Tier) (price float64, ok bool) {
 	return price, ok
 }
 
-// Moved reports whether prices have moved by a tenth or more since another look: then another plan may be due.
+// Moved reports whether prices have moved by a tenth or more: then another plan may be due.
 func (m *Market) Moved(since *Market) bool {
 	if m == nil || since == nil {
 		return m != since
@@ -118,7 +118,7 @@ func (m *Market) Moved(since *Market) bool {
 	return false
 }
 
-// discount returns how many times the best price goes into that of reliable slots: 1 where one is not for sale, and never less.
+// discount returns the ratio of the reliable slots' price to the best price: at least 1, and 1 if one of these is not for sale.
 func (m *Market) discount() float64 {
 	best, sold := m.Cheapest("")
 	reliable, known := m.Cheapest(Reliable)
@@ -128,7 +128,7 @@ func (m *Market) discount() float64 {
 	return reliable / best
 }
 
-// pricing weighs what jobs may bring against what they cost. It is nil without a market: then trials go by early feedback alone.
+// pricing weighs what jobs may bring against their cost. It is nil without a market: then only early feedback decides between trials.
 type pricing struct {
 	*Market
 	discount float64
@@ -141,10 +141,10 @@ func pricesOf(m *Market) *pricing {
 	return &pricing{m, m.discount()}
 }
 
-// promise returns a job's rank among the trials of its sweep that have given feedback: 1 for the best, and for one that is compared with none.
+// promise returns a job's rank among the trials of its sweep that have given feedback: 1 for the best, and for one without comparison.
 func (c *draft) promise() float64 { return c.place + 1/float64(max(c.compared, 1)) }
 
-// toEnd returns what a job still costs, by what its clocks have cost; false = it has cost nothing yet.
+// toEnd returns a job's remaining cost, from the cost of its clocks so far; false = it has cost nothing yet.
 func (c *draft) toEnd() (dollars float64, known bool) {
 	if !(c.Spent > 0 && c.Done > 0) {
 		return 0, false
@@ -152,8 +152,8 @@ func (c *draft) toEnd() (dollars float64, known bool) {
 	return c.Spent / c.Done * max(c.Total-c.Done, 1e-9), true
 }
 
-// perDollar returns a job's expected improvement for a dollar that it still costs, in units of no meaning. The better half of trials is taken to have
-// the better half of chances, and so on. One that has cost nothing yet is first, and one whose budget is spent promises nothing.
+// perDollar returns a job's expected improvement per dollar of remaining cost, in arbitrary units. It assumes that the better half of
+// trials has the better half of chances, and so on. One that has cost nothing yet is first, and one whose budget is spent promises nothing.
 func (p *pricing) perDollar(c *draft) float64 {
 	cost, known := c.toEnd()
 	switch {
@@ -165,7 +165,7 @@ func (p *pricing) perDollar(c *draft) float64 {
 	return c.promise() / cost
 }
 
-// costs returns what a job has cost and still will, where dollars count; empty = they do not.
+// costs returns what a job has cost and still will, if dollars count; empty = they do not.
 func (p *pricing) costs(c *draft) string {
 	cost, known := c.toEnd()
 	if p == nil || !known {
@@ -174,17 +174,17 @@ func (p *pricing) costs(c *draft) string {
 	return fmt.Sprintf("; it has cost $%.4g, and about $%.4g more to its end", c.Spent, cost)
 }
 
-// worse orders jobs by expected improvement for a dollar, the least first, and then by early feedback.
+// worse orders jobs by expected improvement per dollar, the least first, and then by early feedback.
 func (p *pricing) worse(a, b *draft) int {
 	return cmp.Or(cmp.Compare(p.perDollar(a), p.perDollar(b)), worse(a, b))
 }
 
 // size returns how many workers and servers a job is worth at this price, and never fewer than submitted.
 //
-// An hour of a job is worth what its units as submitted, n, cost in an hour on reliable machines, by its weight and promise. With u units a
-// clock takes a/u + b seconds and costs in proportion to a + b u. So one more saves a/u² seconds for the price of b, and is worth it
-// while u² is at most n times the discount times a/b. Where the pace tells no a and b, twice as many are tried, which tells. Neither may cost
-// more than the job's budget has left.
+// An hour of a job is worth the hourly cost of its n submitted units on reliable machines, times its weight and promise. With u units a
+// clock takes a/u + b seconds and costs in proportion to a + b u. So one more saves a/u² seconds for the price of b, and is worth it while
+// u² is at most n times the discount times a/b. If the pace shows no a and b, twice as many are tried, to learn them. Neither may exceed
+// the job's remaining budget.
 func (p *pricing) size(c *draft) (workers, servers int) {
 	asked := c.WantWorkers + c.WantServers
 	if n := len(c.Pace); n > 0 && c.Total-c.Done < p.Wait*c.Pace[n-1].Speed {
@@ -220,11 +220,11 @@ func (c *draft) affordable(a, b float64) float64 {
 	return (within*(a+b*float64(has)) - a) / b
 }
 
-// mostTimes bounds a job's value to a multiple of its requested number, where its pace shows no bound.
+// mostTimes bounds a job's value to a multiple of its requested number, if its pace shows no bound.
 const mostTimes = 64
 
-// amdahl splits a clock into a part that units share and one that they do not, by the paces with the fewest and the most; false = it was
-// measured with one number of units only.
+// amdahl splits a clock into a parallel and a serial part, from the paces with the fewest and the most units; false = it was measured with
+// only one number of units.
 func (p Pace) amdahl() (shared, rest float64, known bool) {
 	var least, most Measured
 	for _, m := range p {
@@ -246,20 +246,20 @@ func (p Pace) amdahl() (shared, rest float64, known bool) {
 	return shared, max(1/most.Speed-shared*many, 0), true
 }
 
-// saturated reports whether most of a job's clock is what more units do not shorten: two thirds by its pace.
+// saturated reports whether most of a job's clock is the serial part: two thirds by its pace.
 func (c *draft) saturated() bool {
 	shared, rest, known := c.Pace.amdahl()
 	return known && shared/float64(c.Workers+c.Servers) < rest/2
 }
 
-// slowerWith reports whether a job was measured to be slower with these numbers than with what it has.
+// slowerWith reports whether a job was measured to be slower with these numbers than with its present ones.
 func (c *draft) slowerWith(workers, servers int) bool {
 	now, known := c.Pace.at(c.Workers, c.Servers)
 	then, tried := c.Pace.at(workers, servers)
 	return known && tried && then < now
 }
 
-// price returns what a slot costs at the best price, and on reliable machines.
+// price returns the price of a slot at best, and on reliable machines.
 func (p *pricing) price() string {
 	best, sold := p.Cheapest("")
 	if !sold {
@@ -291,7 +291,7 @@ func (p *pricing) supply(jobs []*draft) *Supply {
 	return s
 }
 
-// widen gives jobs that run what they are worth at the market's prices, those first that promise the most for a dollar.
+// widen gives running jobs what they are worth at the market's prices, those first that promise the most per dollar.
 func (d *drafts) widen(p *pricing) {
 	if p == nil {
 		return
@@ -302,7 +302,7 @@ func (d *drafts) widen(p *pricing) {
 		workers, servers := p.size(c)
 		workers, servers = max(workers, c.Workers), max(servers, c.Servers)
 		if c.Budget > 0 {
-			c.MostWorkers = workers // also of what is free otherwise
+			c.MostWorkers = workers // also from otherwise free slots
 		}
 		if c.slowerWith(workers, servers) {
 			continue

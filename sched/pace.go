@@ -2,7 +2,7 @@ package sched
 
 import "math"
 
-// Pace is how fast a job was, by its workers and servers.
+// Pace is a job's speed, by its workers and servers.
 type Pace []Measured
 
 // Measured is the speed of some clocks in a row.
@@ -21,7 +21,8 @@ func (p Pace) at(workers, servers int) (float64, bool) {
 	return 0, false
 }
 
-// Speed returns what is expected of these numbers: as measured, or fitted, or else as with those measured last; false = nothing is known.
+// Speed returns the expected speed of these numbers: as measured, or fitted, or else as with the last measured ones; false = nothing is
+// known.
 func (p Pace) Speed(workers, servers int) (float64, bool) {
 	if speed, known := p.at(workers, servers); known || len(p) == 0 {
 		return speed, known
@@ -32,8 +33,8 @@ func (p Pace) Speed(workers, servers int) (float64, bool) {
 	return p[len(p)-1].Speed, true
 }
 
-// Fit is the seconds of a clock: a/w + b + c w/s + d w + e s with nothing below 0: Optimus's model of synchronous training (EuroSys 2018,
-// equation 4), where work is shared among w workers and every server exchanges updates with all.
+// Fit is the seconds of a clock: a/w + b + c w/s + d w + e s with nonnegative coefficients: Optimus's model of synchronous training
+// (EuroSys 2018, equation 4), where work is shared among w workers and every server exchanges updates with all.
 type Fit [5]float64
 
 func features(workers, servers int) [5]float64 {
@@ -85,7 +86,7 @@ func (p Pace) Fit() (Fit, bool) {
 	return f, true
 }
 
-// Seconds of a clock with these numbers.
+// Seconds returns the seconds of a clock with these numbers.
 func (f Fit) Seconds(workers, servers int) float64 {
 	sum := 0.
 	for i, x := range features(workers, servers) {

@@ -1,8 +1,8 @@
-// Package sched decides which job gets how many workers and servers of a shared set of hosts, and where: a Policy maps a State
-// to a Plan with a reason for every grant and refusal. It has the schedulers of EPS and Dorm, and what they were compared with.
+// Package sched decides which job gets how many workers and servers of a shared set of hosts, and where: a Policy maps a State to a Plan
+// with a reason for every grant and refusal. It has the schedulers of EPS and Dorm, and those that they were compared with.
 //
-// It decides over plain values and keeps no memory between calls: what a policy must remember is in the State. It knows nothing
-// about how machines are bought, what a clock does, how a job is resized or paused, and about clouds, networks and files.
+// It decides over plain values and keeps no memory between calls: what a policy must remember is in the State. It knows nothing about how
+// machines are bought, what a clock does, how a job is resized or paused, and about clouds, networks and files.
 package sched
 
 import (
@@ -17,11 +17,11 @@ import (
 // Policy shares hosts among jobs.
 type Policy interface {
 	Name() string
-	// Plan says what each job has from now on. Equal states give equal plans.
+	// Plan returns what each job has from now on. Equal states give equal plans.
 	Plan(State) Plan
 }
 
-// Resources are amounts of each kind, in the order of the hosts' capacities: say CPUs, GPUs, GB of memory.
+// Resources are amounts of each kind, in the order of the hosts' capacities, such as CPUs, GPUs, GB of memory.
 type Resources []float64
 
 // Host is a machine whose resources are shared.
@@ -36,66 +36,66 @@ type Phase string
 const (
 	Queued   Phase = "queued"
 	Feedback Phase = "feedback" // runs and has not given its early feedback
-	Training Phase = "training" // runs and has
+	Training Phase = "training" // runs and has given it
 	Paused   Phase = "paused"   // holds no workers and no servers; its state is kept
 )
 
-// Job is one that is not done. Workers and servers are units: both take Demand, as in EPS (section 6) and Dorm (III-C4). A job of Dorm
+// Job is a job that is not done. Workers and servers are units: both take Demand, as in EPS (section 6) and Dorm (III-C4). A job of Dorm
 // has workers only.
 type Job struct {
 	ID       string
-	Group    string // whose it is; fairness is among groups first
+	Group    string // owner; fairness is among groups first
 	Phase    Phase
 	Arrived  float64 // seconds
 	Deadline float64 // seconds; 0 = none
 	Weight   float64 // of its fair share; 0 = 1
 	Priority int     // higher goes first
 	Demand   Resources
-	Overhead int // units other than workers and servers, as EPS's application master
+	Overhead int // units other than workers and servers, such as EPS's application master
 
 	WantWorkers, WantServers   int // as submitted
 	LeastWorkers, LeastServers int // fewer cannot hold its data or parameters; 0 = 1 worker, and 1 server if it wants any
 	MostWorkers                int // n_max; 0 = no limit
 
-	Workers, Servers int     // it has now
+	Workers, Servers int     // that it has now
 	Where            []Place // on which hosts
 	Done, Total      float64 // clocks
-	// Loss is its early feedback: of held-out examples at a clock that is the same for all of its sweep. Lower is better; NaN, a diverged
+	// Loss is its early feedback: of held-out examples at a clock that is the same for its whole sweep. Lower is better; NaN, a diverged
 	// trial, is the worst. It counts in phases Training and Paused.
 	Loss float64
-	// Sweep is whose losses its own is compared with. Jobs of different sweeps compare by their places in them.
+	// Sweep names the jobs whose losses its own is compared with. Jobs of different sweeps compare by their places in them.
 	Sweep string
-	// Keeps is how many of its sweep continue after each rung; none = as many as the policy keeps.
+	// Keeps is how many of its sweep continue after each rung; none = the policy decides.
 	Keeps  []int
-	Trials int       // of its sweep in all, also those to come; 0 = unknown
+	Trials int       // total in its sweep, including future ones; 0 = unknown
 	Rungs  []float64 // its loss at each rung reached
-	Until  int       // asha: the rung that it may run to, as the last plan has it
+	Until  int       // asha: the rung that it may run to, by the last plan
 	Pace   Pace
 	Spent  float64 // dollars so far; 0 = unknown
-	Budget float64 // dollars that it may cost in all; 0 = no limit
+	Budget float64 // limit of its total dollars; 0 = none
 }
 
-// Place is how many of a job's units are on a host.
+// Place is the number of a job's units on a host.
 type Place struct {
 	Host                       string
 	Workers, Servers, Overhead int
 }
 
-// State is all that a policy may look at.
+// State is everything that a policy may use.
 type State struct {
 	Now   float64 // seconds
-	Seed  uint64  // for policies that draw lots
+	Seed  uint64  // for randomised policies
 	Hosts []Host
 	Jobs  []Job
 	// Past are finished trials: their ID, Sweep, Arrived and Rungs.
 	Past []Job
-	// Waiting is how many more jobs there are, which cannot begin before one of Jobs ends.
+	// Waiting is the number of further jobs, which cannot begin before one of Jobs ends.
 	Waiting int
-	// Market is where slots can be bought; nil = the hosts are what there is.
+	// Market is where slots can be bought; nil = only the hosts are available.
 	Market *Market
 }
 
-// Action is what becomes of a job.
+// Action is what happens to a job.
 type Action string
 
 const (
@@ -116,22 +116,22 @@ type Grant struct {
 	Action           Action
 	Workers, Servers int
 	Where            []Place
-	Until            int // asha: the rung at which it is to ask again
+	Until            int // asha: the rung at which a new decision is needed
 	Why              string
 }
 
 // Plan has a grant for every job of the state, in the order of their IDs.
 type Plan struct {
 	Grants []Grant
-	// Value is the objective that the policy maximised, and Bound what no plan can exceed; 0 = the policy has none.
+	// Value is the objective that the policy maximised, and Bound an upper bound for any plan; 0 = the policy has none.
 	Value, Bound float64
 	Why          string // of the plan as a whole
 	Unsolved     bool   // dorm: with all jobs P2 had no answer
-	// Supply lists purchases and returns; nil = the buyer decides, as with all policies but feedback.
+	// Supply lists purchases and returns; nil = the buyer decides, as with all policies except feedback.
 	Supply *Supply
 }
 
-// Grant returns a job's; false = it is not in the plan.
+// Grant returns a job's grant; false = it is not in the plan.
 func (p Plan) Grant(job string) (Grant, bool) {
 	i := slices.IndexFunc(p.Grants, func(g Grant) bool { return g.Job == job })
 	if i < 0 {
@@ -145,7 +145,7 @@ var policies = []Policy{
 	ASHA{}, Deadline{}, Dorm{}, DRF{}, EarlyFeedback{}, FIFO{}, H{}, KillWorst{}, Marginal{}, Priority{},
 }
 
-// ByName returns the policy of that name, with its defaults:
+// ByName returns the policy of this name, with its defaults:
 //
 //   - asha: successive halving without waiting: a trial is paused at each rung and continues when it is among the best third there.
 //   - deadline: ours: the fewest units with which each deadline is met, and the rest as in marginal.
@@ -159,8 +159,7 @@ var policies = []Policy{
 //   - marginal: Optimus's: a unit goes to the job whose time left it shortens the most.
 //   - priority: Litz's: a new job takes random numbers of workers from random jobs of lower priority.
 //
-// Some take settings behind a colon: dorm:THETA1,THETA2, and feedback:unpriced,
-// which looks at no market.
+// Some take settings after a colon: dorm:THETA1,THETA2, and feedback:unpriced, which ignores the market.
 func ByName(name string) (Policy, error) {
 	plain, settings, has := strings.Cut(name, ":")
 	p, err := spelling.Find("scheduler", plain, policies)
@@ -203,8 +202,7 @@ func (j Job) leastServers() int {
 // runs reports whether it holds units.
 func (j Job) runs() bool { return j.Phase == Feedback || j.Phase == Training }
 
-// worse orders jobs by early feedback, the worst first: by their places in their sweeps, where the last is a loss that is no number, and then
-// the highest.
+// worse orders jobs by early feedback, the worst first: by their places in their sweeps, where NaN losses are last, and then the highest.
 func worse(a, b *draft) int { return cmp.Or(cmp.Compare(a.place, b.place), worseLoss(a, b)) }
 
 func worseLoss(a, b *draft) int { return worseOf(&a.Job, &b.Job, a.Loss, b.Loss) }

@@ -2,8 +2,8 @@ package sched
 
 import "math"
 
-// Unfairness is Dorm's loss of fairness (equation 2 and constraint 11): how far the jobs' dominant shares are from those that weighted DRF
-// gives them on all hosts as one pool, summed. A waiting job loses its whole fair share; otherwise starvation would look fair.
+// Unfairness is Dorm's loss of fairness (equation 2 and constraint 11): the sum of differences between the jobs' dominant shares and their
+// weighted DRF shares on all hosts as one pool. A waiting job loses its whole fair share; otherwise starvation would look fair.
 func Unfairness(s State) float64 {
 	if len(s.Hosts) == 0 {
 		return 0

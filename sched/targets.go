@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// targets are numbers of units for all jobs, on hosts where nothing is placed yet; apply makes the jobs have them with as few units
-// moved as it can.
+// targets are numbers of units for all jobs, on initially empty hosts; apply reaches them with the fewest moved units.
 type targets struct {
 	real  *drafts
 	empty *drafts
@@ -35,7 +34,7 @@ func (t *targets) of(c *draft) numbersOf {
 	return numbersOf{j.Workers, j.Servers}
 }
 
-// set gives a job a target; false = it does not fit with the others', and nothing changes.
+// set sets a job's target; false = it does not fit with the others', and nothing changes.
 func (t *targets) set(c *draft, workers, servers int) bool {
 	return t.empty.resize(t.jobs[c.ID], workers, servers)
 }
@@ -49,7 +48,7 @@ func (t *targets) fits(c *draft, units int) bool {
 	return false
 }
 
-// share returns a unit's dominant share (DRF): its part of all hosts, of the resource where that is largest.
+// share returns a unit's dominant share (DRF): the largest of its shares of all hosts' resources.
 func (t *targets) share(c *draft) float64 {
 	most := 0.
 	for k, v := range c.Demand {
@@ -60,8 +59,8 @@ func (t *targets) share(c *draft) float64 {
 	return most
 }
 
-// apply shrinks what has too much, then grows. Where jobs in their present places leave no room for a target though all targets fit
-// on empty hosts, jobs are placed as they were on those: units move.
+// apply shrinks jobs that have too much, then grows others. If jobs in their present places leave no room for a target though all targets
+// fit on empty hosts, they are placed as on empty hosts: units move.
 func (t *targets) apply() {
 	before := t.real.snapshot()
 	var grow []*draft

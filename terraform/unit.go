@@ -1,6 +1,6 @@
-// Package terraform holds what Terraform's modules and this program both give to a job server's machine: its services.
+// Package terraform holds what Terraform's modules and this program both install on a job server's machine: its services.
 //
-// It knows nothing about how machines are made.
+// It does not know how machines are made.
 package terraform
 
 import _ "embed"
@@ -8,7 +8,7 @@ import _ "embed"
 // Unit is a systemd unit.
 type Unit struct{ Name, Text string }
 
-// Units returns the job server's own, and a timer that ends leaks also when the job server does not run.
+// Units returns the job server's own, and a timer that runs gc even when the job server does not run.
 func Units() []Unit {
 	return []Unit{{"tierml-server.service", server}, {"tierml-expired.service", expired}, {"tierml-expired.timer", timer}}
 }

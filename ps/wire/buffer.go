@@ -10,14 +10,13 @@ import (
 	"unsafe"
 )
 
-// Buffer is a piece of memory that begins at a multiple of 8, so that numbers in it can be used in place.
+// Buffer is memory that begins at a multiple of 8, so that numbers in it can be used in place.
 type Buffer struct {
 	words []uint64
 	size  int // bytes
 }
 
-// Pooled sizes are powers of two and three quarters of those, up to the longest body. Smaller pieces are cheap to
-// make.
+// Pooled sizes are powers of two and three quarters of those, up to the longest body. Smaller pieces are cheap to allocate.
 const (
 	minPooledShift = 9  // 512 bytes
 	maxPooledShift = 26 // 64 MiB
@@ -25,8 +24,8 @@ const (
 
 var pools [2 * (maxPooledShift + 1)]sync.Pool
 
-// Large buffers outlive collections, which empty a sync.Pool: a server's heap is collected after little garbage (package heap), several times a round.
-// Those that nobody has used for a while go.
+// Large buffers outlive garbage collections, which empty a sync.Pool: a server's heap is collected after little garbage (package heap),
+// several times a round. Long unused ones are dropped.
 const (
 	largeBuffer = 1 << 20
 	unusedFor   = time.Second
@@ -39,10 +38,10 @@ type unused struct {
 
 var large struct {
 	sync.Mutex
-	free []unused // those used last at the end
+	free []unused // the last used at the end
 }
 
-// takeLarge returns a free buffer of exactly that size; nil = there is none.
+// takeLarge returns a free buffer of exactly this size; nil = there is none.
 func takeLarge(bytes int) *Buffer {
 	large.Lock()
 	defer large.Unlock()
@@ -72,7 +71,7 @@ func dropUnused() {
 	}
 }
 
-// pooled returns the smallest pooled size that holds that many bytes, and its pool.
+// pooled returns the smallest pooled size that holds this many bytes, and its pool.
 func pooled(size int) (bytes int, pool *sync.Pool) {
 	shift := max(bits.Len(uint(max(size, 1)-1)), minPooledShift)
 	if shift > maxPooledShift {
@@ -84,7 +83,7 @@ func pooled(size int) (bytes int, pool *sync.Pool) {
 	return 1 << shift, &pools[2*shift+1]
 }
 
-// NewBuffer returns a buffer of a size in bytes, with any content.
+// NewBuffer returns a buffer of a size in bytes, with undefined content.
 func NewBuffer(size int) *Buffer {
 	bytes, pool := pooled(size)
 	if pool == nil {
@@ -107,7 +106,7 @@ func newExactBuffer(size int) *Buffer {
 	return &Buffer{words: make([]uint64, (size+7)/8), size: size}
 }
 
-// resize gives a buffer another size. It is false if there is none, or its memory is too small or larger than needed.
+// resize changes a buffer's size. It returns false if there is none, or its memory is too small or larger than needed.
 func (b *Buffer) resize(size int) bool {
 	if b == nil || 8*len(b.words) < size || 8*len(b.words) > size+size/16+8 {
 		return false
@@ -132,7 +131,7 @@ func (b *Buffer) Floats() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b.words[0])), 2*len(b.words))[:b.size/4]
 }
 
-// Release gives the memory back. It must not be used afterwards. Releasing nil is harmless.
+// Release frees the memory. The buffer must not be used afterwards. Releasing nil is harmless.
 func (b *Buffer) Release() {
 	if b == nil {
 		return
@@ -148,12 +147,12 @@ func (b *Buffer) Release() {
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// number is what arrays on the wire consist of.
+// number is the element type of arrays on the wire.
 type number interface {
 	uint32 | uint64 | int64 | float32
 }
 
-// view returns little-endian numbers, in place where the processor and the alignment allow it.
+// view interprets little-endian numbers, in place if the processor and the alignment permit.
 func view[T number](b []byte) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -180,7 +179,7 @@ func view[T number](b []byte) []T {
 	return out
 }
 
-// raw returns numbers as little-endian bytes, in place where the processor allows it.
+// raw returns numbers as little-endian bytes, in place if the processor permits.
 func raw[T number](v []T) []byte {
 	if len(v) == 0 {
 		return nil

@@ -14,17 +14,17 @@ const (
 	OK        Code = 0
 	Committed Code = 1  // had been committed before: nothing left to do
 	Moved     Code = 2  // another server has the partition
-	Retry     Code = 3  // not here, or not yet here: ask again after a pause
+	Retry     Code = 3  // not here, or not yet here: retry after a pause
 	Stale     Code = 4  // the generation has ended
 	Fenced    Code = 5  // the incarnation was given up
 	NotStaged Code = 6  // nothing to commit: stage again
 	Invalid   Code = 7  // does not fit the schema or the protocol
-	Overflow  Code = 8  // the sums left the range of fixed-point numbers
+	Overflow  Code = 8  // the sums overflow fixed-point numbers
 	Refused   Code = 9  // the frame itself: version, job, length, form
 	Internal  Code = 10 // the server failed
 )
 
-// Errors that codes stand for and that package ps does not know.
+// Errors of codes that package ps does not know.
 var (
 	ErrStale    = errors.New("generation is over")
 	ErrRetry    = errors.New("not ready")
@@ -33,7 +33,7 @@ var (
 	ErrInternal = errors.New("server failed")
 )
 
-// Err is the error that a code stands for; nil for OK and Committed.
+// Err returns the error for a code; nil for OK and Committed.
 func (c Code) Err() error {
 	switch c {
 	case OK, Committed:

@@ -8,13 +8,12 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Everything in a body takes a multiple of 8 bytes, so that arrays of numbers lie aligned and can be used in
-// place.
+// Everything in a body takes a multiple of 8 bytes, so that arrays of numbers are aligned and can be used in place.
 
-// inlineBytes is the size from which an array is sent from where it lies instead of being copied.
+// inlineBytes is the size from which an array is sent in place instead of being copied.
 const inlineBytes = 8 << 10
 
-// encoder makes one frame.
+// encoder encodes one frame.
 type encoder struct {
 	small  []byte // header, scalars and short arrays
 	large  []segment
@@ -22,7 +21,7 @@ type encoder struct {
 	err    error
 }
 
-// segment is memory that goes between small[:at] and small[at:].
+// segment is memory that belongs between small[:at] and small[at:].
 type segment struct {
 	at    int
 	bytes []byte
@@ -30,8 +29,7 @@ type segment struct {
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// encode makes a frame of a message. The caller releases the encoder, and must not change the message's
-// arrays before that.
+// encode encodes a message as a frame. The caller releases the encoder, and must not change the message's arrays before that.
 func encode(h header, m Message) (*encoder, error) {
 	e := encoders.Get().(*encoder)
 	e.small = append(e.small[:0], make([]byte, headerSize)...)
@@ -59,7 +57,7 @@ func (e *encoder) release() {
 	}
 }
 
-// appendTo adds the frame's pieces to a vector, large arrays where they lie.
+// appendTo appends the frame's pieces to a vector, large arrays in place.
 func (e *encoder) appendTo(vector [][]byte) [][]byte {
 	at := 0
 	for _, s := range e.large {
@@ -110,14 +108,14 @@ func (e *encoder) unpadded(b []byte) {
 	}
 }
 
-// pad fills up to a multiple of 8 after n bytes.
+// pad pads to a multiple of 8 after n bytes.
 func (e *encoder) pad(n int) {
 	for ; n%8 != 0; n++ {
 		e.small = append(e.small, 0)
 	}
 }
 
-// rowBits is how many bits of a key on the wire are the row; the others are the table.
+// rowBits is the number of bits of a key on the wire for the row; the others are the table.
 const rowBits = 48
 
 func packKey(k ps.Key) uint64 { return uint64(k.Table)<<rowBits | uint64(k.Row) }
@@ -141,7 +139,7 @@ func (e *encoder) block(b *ps.Block) {
 	e.bytes(raw(b.Values))
 }
 
-// sizes are what sums begin with. They are fixed-point or floating; the count of the other kind is 0.
+// sizes is the header of sums. They are fixed-point or floating; the count of the other kind is 0.
 func (e *encoder) sizes(u *ps.Sums) {
 	e.u64(uint64(len(u.Keys)))
 	e.u32s(uint32(len(u.Fixed)), uint32(len(u.Float)))
@@ -170,16 +168,15 @@ func (e *encoder) partitions(p []ps.Partition) {
 	e.pad(4 * len(p))
 }
 
-// decoder reads one body. The first error sticks; after it everything reads as zero. What it gives may lie in
-// the body's memory.
+// decoder decodes one body. The first error sticks; after it everything reads as zero. Results may share the body's memory.
 type decoder struct {
 	rest []byte
 	bad  bool
-	// keyMemory is where the keys of sums go one after another, as far as it has room. Nil: each to memory of their own.
+	// keyMemory is where the keys of sums are stored consecutively, as long as there is room. Nil: each in memory of their own.
 	keyMemory []ps.Key
 }
 
-// take returns the next n bytes, which with the padding after them are there.
+// take returns the next n bytes, which are present together with their padding.
 func (d *decoder) take(n uint64) []byte {
 	padded := (n + 7) &^ 7
 	if d.bad || n > uint64(len(d.rest)) || padded > uint64(len(d.rest)) {
@@ -225,7 +222,7 @@ func (d *decoder) clock() ps.Clock {
 	return ps.Clock(x)
 }
 
-// longestString bounds names, addresses and the words of errors, in bytes.
+// longestString bounds names, addresses and error messages, in bytes.
 const longestString = 4 << 10
 
 func (d *decoder) string() string {
@@ -237,7 +234,7 @@ func (d *decoder) string() string {
 	return string(d.take(n))
 }
 
-// listed is count for a list with at most that many elements, whatever the body could hold.
+// listed is count for a list with at most this many elements, whatever the body could hold.
 func (d *decoder) listed(size, most int) int {
 	n := d.count(size)
 	if n > most {
@@ -247,8 +244,8 @@ func (d *decoder) listed(size, most int) int {
 	return n
 }
 
-// count reads how many elements of at least size bytes follow. It is never more than the body can hold, so
-// memory for them may be claimed.
+// count reads the number of following elements of at least size bytes. It never exceeds what the body can hold, so memory for them may be
+// allocated.
 func (d *decoder) count(size int) int {
 	n := d.u64()
 	if n > uint64(len(d.rest)/size) {
@@ -276,8 +273,8 @@ func (d *decoder) keys(n int, into []ps.Key) []ps.Key {
 	return into
 }
 
-// roomForKeys takes room for n keys from keyMemory. When that is too short, more is claimed, for the next message to have
-// enough at once; what was taken before stays as it is.
+// roomForKeys takes room for n keys from keyMemory. If that is too short, it allocates enough for the next message; memory taken before
+// stays as it is.
 func (d *decoder) roomForKeys(n int) []ps.Key {
 	if d.keyMemory == nil || n == 0 {
 		return nil

@@ -13,28 +13,28 @@ const (
 	headerSize = 40
 	// magic begins every frame: "TML" and the version of the protocol.
 	magic = "TML\x04"
-	// MaxBody is the longest body that is sent or accepted, in bytes, unless a process is given less.
+	// MaxBody is the longest body that is sent or accepted, in bytes, unless a process is configured with less.
 	MaxBody = 64 << 20
-	// PieceBytes is about the longest body that is sent of what can be cut into pieces: long enough that more at once gain
-	// nothing, and short of what a server has room for at a time.
+	// PieceBytes is the approximate size of pieces of divisible bodies: long enough that larger ones gain nothing, and below a server's
+	// memory limit for concurrent bodies.
 	PieceBytes = 17 << 20
 )
 
 // flagAnswer marks answers.
 const flagAnswer = 1
 
-// header is what every frame begins with.
+// header is the beginning of every frame.
 type header struct {
 	kind       Type
 	answer     bool
-	request    uint64 // chosen by the asker, repeated in the answer; 0 = about the connection
+	request    uint64 // chosen by the client, repeated in the answer; 0 = about the connection
 	job        uint64
 	generation ps.Generation
 	length     int // of the body
 	most       int // the longest body that this end sends; 0 = MaxBody
 }
 
-// longest returns the longest body for a setting of which 0 is MaxBody.
+// longest returns the longest body for a setting where 0 means MaxBody.
 func longest(most int) int {
 	if most <= 0 || most > MaxBody {
 		return MaxBody
@@ -42,7 +42,7 @@ func longest(most int) int {
 	return most
 }
 
-// Piece is PieceBytes for a process that sends bodies of at most that many bytes; 0 = MaxBody.
+// Piece returns PieceBytes for a process that sends bodies of at most this many bytes; 0 = MaxBody.
 func Piece(most int) int { return min(PieceBytes, longest(most)/2) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

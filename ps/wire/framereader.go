@@ -9,37 +9,37 @@ import (
 )
 
 const (
-	// headBytes is how much is read at once between bodies: many small frames. A body that is longer is read to where it
-	// is used, but for what has come with its header.
+	// headBytes is how much is read at once between bodies: many small frames. A longer body is read to its destination, except for what
+	// arrived with its header.
 	headBytes = 16 << 10
-	// firstRead is how much memory a frame's announcement alone can claim; the rest follows what arrives, or what the
-	// connection has brought before.
+	// firstRead is how much memory a frame's announcement alone can claim; the rest follows what has arrived, now or earlier on the
+	// connection.
 	firstRead = 1 << 20
 )
 
-// frameReader takes a connection's frames apart. A read that was interrupted by a deadline continues where it was.
+// frameReader splits a connection's input into frames. A read that was interrupted by a deadline continues where it stopped.
 type frameReader struct {
 	from       io.Reader
 	job        uint64
-	most       int // the longest body that is taken; 0 = MaxBody
+	most       int // the longest body that is accepted; 0 = MaxBody
 	buffer     []byte
 	start, end int // of what is in buffer
 
-	// place returns the caller's memory for a body, where a caller waits with some. Nil, or if it returns nil: a buffer.
+	// place returns the caller's memory for a body, if a caller waits with some. Nil, or if it returns nil: a buffer.
 	place func(h header) *placement
 
 	// memory returns the memory for a body that its caller will keep. Nil, or if it returns nil: there is none.
 	memory func(h header) *Buffer
 
-	// room must admit a body before its memory is claimed. Nil: there is always room.
+	// room must admit a body before its memory is allocated. Nil: there is always room.
 	room func(h header) error
 
 	header header
-	began  bool       // header is that of the frame that is being read
-	placed *placement // where its body goes; nil: to body
-	stamps []ps.Stamp // of the last body that went where place said
-	body   *Buffer    // as far as memory has been claimed
-	at     int        // how much of it is there
+	began  bool       // header is that of the frame being read
+	placed *placement // destination of its body; nil: body
+	stamps []ps.Stamp // of the last body that went to a placement
+	body   *Buffer    // as far as memory has been allocated
+	at     int        // how much of it has arrived
 	proven int        // the longest body so far
 	piece  [1][]byte  // scratch
 }
@@ -48,8 +48,8 @@ func newFrameReader(from io.Reader, job uint64) *frameReader {
 	return &frameReader{from: from, job: job, buffer: make([]byte, headBytes), proven: firstRead}
 }
 
-// next reads a header and the body that follows it, nil if it went where place said. An *Error says that the frame is to
-// be refused, any other error that the connection broke or was interrupted. The header is as far as it is known.
+// next reads a header and the following body, nil if it went to a placement. An *Error means that the frame must be refused, any other
+// error that the connection broke or was interrupted. The header is as far as it is known.
 func (f *frameReader) next() (header, *Buffer, error) {
 	if !f.began {
 		h, err := f.readHeader()
@@ -97,7 +97,7 @@ func (f *frameReader) newBuffer(size int) *Buffer {
 // more reports whether the next frame has begun to arrive, so that next will not have to wait for its header.
 func (f *frameReader) more() bool { return f.end-f.start >= headerSize }
 
-// drop releases the memory of a frame that was never completed.
+// drop releases the memory of an incomplete frame.
 func (f *frameReader) drop() {
 	f.body.Release()
 	f.body = nil
@@ -158,7 +158,7 @@ func (f *frameReader) readBody() error {
 	return nil
 }
 
-// take returns what has been read already.
+// take returns what has already been read.
 func (f *frameReader) take(into []byte) (int, error) {
 	n := copy(into, f.buffer[f.start:f.end])
 	f.start += n
@@ -172,7 +172,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// restReader reads the rest of something of which a part has come, into several pieces of memory at once.
+// restReader reads the rest of a partly received body into several pieces of memory at once.
 type restReader interface {
 	readRest(pieces [][]byte) (int, error)
 }
@@ -180,11 +180,11 @@ type restReader interface {
 // placement is memory for the values of Rows that were requested with Read.Into.
 type placement struct {
 	groups  []KeyGroup
-	pieces  [][]byte // what is still missing
+	pieces  [][]byte // still missing
 	values  int
 	padding int        // bytes after the values
-	checked bool       // what comes before the values is as expected
-	stamps  []ps.Stamp // then: what came with it
+	checked bool       // what precedes the values has been checked
+	stamps  []ps.Stamp // then: the stamps received
 }
 
 func newPlacement(m *Read) *placement {
@@ -197,10 +197,10 @@ func newPlacement(m *Read) *placement {
 	return p
 }
 
-// length returns that of the body.
+// length returns the length of the body.
 func (p *placement) length() int { return p.head() + 4*p.values + p.padding }
 
-// head returns how many bytes come before the values when all groups are ok.
+// head returns the number of bytes before the values if all groups are ok.
 func (p *placement) head() int { return 16 + (8+stampBytes)*len(p.groups) }
 
 // accepts reports whether a body begins like a Rows message with everything requested.
@@ -218,7 +218,7 @@ func (p *placement) accepts(head []byte) bool {
 	return d.u64() == uint64(p.values) && !d.bad
 }
 
-// readPlaced reads a body to where it is wanted. If it is not what was expected, the body goes to a buffer.
+// readPlaced reads a body to its placement. If it is not as expected, the body goes to a buffer.
 func (f *frameReader) readPlaced() error {
 	p := f.placed
 	if p == nil {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idlePoller waits for the sockets whose readers have long to wait, all in one place that the runtime's poller knows: an epoll
-// instance. A reader that blocks in a system call keeps a thread, and as long as one does, a thread of the runtime wakes up every
-// 20 microseconds at first, and every 10 ms at last, to see whether its processor can be put to use: among many idle processes
-// that was a third of all processor time. A socket is watched only while its reader is idle, so an arrival never wakes two.
+// idlePoller waits for the sockets whose readers have long to wait, all in one place known to the runtime's poller: an epoll instance. A
+// reader that blocks in a system call keeps a thread, and meanwhile a thread of the runtime wakes up every 20 microseconds at first, and
+// finally every 10 ms, to see whether its processor can be used: among many idle processes that was a third of all processor time. A socket
+// is watched only while its reader is idle, so an arrival never wakes two.
 //
 // Its goroutine runs while there are sockets; the last one to leave waits for it.
 type idlePoller struct {
@@ -25,7 +25,7 @@ type idlePoller struct {
 
 var idle idlePoller
 
-// add is for a new socket. After an error it cannot wait idly.
+// add registers a new socket. After an error it cannot wait idly.
 func (p *idlePoller) add() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,7 +34,7 @@ func (p *idlePoller) add() error {
 		if err != nil {
 			return err
 		}
-		if err := unix.SetNonblock(fd, true); err != nil { // or the poller would not take it
+		if err := unix.SetNonblock(fd, true); err != nil { // or the poller would not accept it
 			_ = unix.Close(fd)
 			return err
 		}
@@ -51,7 +51,7 @@ func (p *idlePoller) add() error {
 	return nil
 }
 
-// remove is for one that is about to be closed.
+// remove unregisters a socket that is about to be closed.
 func (p *idlePoller) remove(s *socket) {
 	p.mu.Lock()
 	if p.armed[int32(s.fd)] == s {
@@ -69,7 +69,7 @@ func (p *idlePoller) remove(s *socket) {
 	<-ended
 }
 
-// arm makes idlePoller wake a socket once, when it can be read.
+// arm makes idlePoller wake a socket once, when it is readable.
 func (p *idlePoller) arm(s *socket) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *idlePoller) arm(s *socket) (err error) {
 	return err
 }
 
-// run wakes the sockets that can be read, until the last one has left.
+// run wakes readable sockets, until the last one has left.
 func (p *idlePoller) run(raw syscall.RawConn, ended chan struct{}) {
 	defer close(ended)
 	var events [64]unix.EpollEvent
@@ -101,7 +101,7 @@ func (p *idlePoller) run(raw syscall.RawConn, ended chan struct{}) {
 			if err == unix.EINTR {
 				continue
 			}
-			if n <= 0 { // the runtime's poller says when there is more
+			if n <= 0 { // the runtime's poller reports when there is more
 				return false
 			}
 			p.mu.Lock()

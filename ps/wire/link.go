@@ -14,14 +14,13 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Caller asks a server. *Link does it over a connection; a server in the same process can be one itself. An
-// answer that refuses the request is returned as an error, an *Error. The caller may change the request's
-// arrays once Call has returned, and releases the answer.
+// Caller calls a server. *Link does it over a connection; a server in the same process can be one itself. An answer that refuses the
+// request is returned as an error, an *Error. The caller may change the request's arrays once Call has returned, and releases the answer.
 type Caller interface {
 	Call(ctx context.Context, generation ps.Generation, request Message) (Message, error)
 }
 
-// Ask calls and expects an answer of one type.
+// Ask makes a call and expects an answer of one type.
 func Ask[T Message](ctx context.Context, c Caller, generation ps.Generation, request Message) (T, error) {
 	var none T
 	m, err := c.Call(ctx, generation, request)
@@ -39,15 +38,15 @@ func Ask[T Message](ctx context.Context, c Caller, generation ps.Generation, req
 // Traffic counts bytes, and the requests that a process has sent.
 type Traffic struct{ In, Out, Requests atomic.Int64 }
 
-// ErrClosed is what calls on a closed link end with.
+// ErrClosed is the error of calls on a closed link.
 var ErrClosed = errors.New("connection closed")
 
-// Link is the asking end of a connection. Any number of requests may be under way at once.
+// Link is the asking end of a connection. Any number of requests may be in progress at once.
 //
-// It has no goroutine of its own. One of the callers that wait for answers reads the connection and delivers the others'
-// answers; one of those that send writes the others' frames as well. So a lone caller takes its answer from the kernel itself, and
-// many share system calls. Invariant: while an answer is outstanding, a goroutine waits to read it. Where the caller
-// has gone away that is a goroutine that ends with the last such answer.
+// It has no goroutine of its own. One of the callers that wait for answers reads the connection and delivers the others' answers; one of
+// those that send writes the others' frames as well. So a lone caller reads its answer directly from the kernel, and many share system
+// calls. Invariant: while an answer is outstanding, a goroutine waits to read it. If the caller has gone away that is a goroutine that ends
+// with the last such answer.
 type Link struct {
 	conn    net.Conn
 	job     uint64
@@ -55,7 +54,7 @@ type Link struct {
 	traffic *Traffic
 	out     *outbox
 	done    chan struct{}  // closed when the link is broken, after err is set
-	helpers sync.WaitGroup // goroutines that read or write what a caller has left
+	helpers sync.WaitGroup // goroutines that finish reads or writes for callers
 	// panicked is called for panics in them.
 	panicked Panicked
 
@@ -68,18 +67,18 @@ type Link struct {
 	abandoned   int // calls whose caller has gone
 	draining    bool
 	reader      *call // the call that reads; nil: none, or the goroutine that drains
-	interrupted bool  // the read deadline has passed, to stop the reader
+	interrupted bool  // the read deadline was set to stop the reader
 	err         error
 }
 
-// call is a request that is under way. Guarded by Link.mu but for answered.
+// call is a request in progress. Guarded by Link.mu except answered.
 type call struct {
 	id       uint64
 	answered chan answer
 	left     bool    // the caller has gone
 	read     *Read   // with memory for the answer's values; nil: without
-	placing  bool    // they are on their way to that memory
-	memory   *Buffer // of the caller's, for an answer that he keeps
+	placing  bool    // they are being read to that memory
+	memory   *Buffer // of the caller, for an answer that it keeps
 }
 
 type answer struct {
@@ -89,7 +88,7 @@ type answer struct {
 
 var calls = sync.Pool{New: func() any { return &call{answered: make(chan answer, 1)} }}
 
-// NewLink takes a connection over. Traffic may be nil.
+// NewLink takes ownership of a connection. Traffic may be nil.
 func NewLink(conn net.Conn, job uint64, traffic *Traffic) *Link {
 	if traffic == nil {
 		traffic = new(Traffic)
@@ -116,7 +115,7 @@ func (l *Link) Close() {
 	l.helpers.Wait()
 }
 
-// Broken reports whether the link is known to be of no more use.
+// Broken reports whether the link is known to be unusable.
 func (l *Link) Broken() bool {
 	select {
 	case <-l.done:
@@ -171,7 +170,7 @@ func (l *Link) Call(ctx context.Context, generation ps.Generation, request Messa
 	return a.message, a.err
 }
 
-// broken returns the reason why the link is broken; err when it has not come here yet.
+// broken returns the reason why the link is broken; err if that is not known yet.
 func (l *Link) broken(err error) error {
 	l.fail(err)
 	l.mu.Lock()
@@ -213,7 +212,7 @@ func (l *Link) begin(request Message) (*call, error) {
 	return c, nil
 }
 
-// end forgets a call that has its answer, or that cannot have one.
+// end forgets a call that has its answer, or cannot get one.
 func (l *Link) end(c *call) {
 	l.mu.Lock()
 	_, unanswered := l.calls[c.id]
@@ -227,7 +226,7 @@ func (l *Link) end(c *call) {
 // await waits for the answer, and reads the connection unless another call does. Without an answer it returns the reason.
 func (l *Link) await(ctx context.Context, c *call) (a answer, answered bool) {
 	for {
-		select { // what is there already comes first
+		select { // an answer that has already arrived comes first
 		case a := <-c.answered:
 			return a, true
 		default:
@@ -289,8 +288,8 @@ func (l *Link) endReading() {
 	}
 }
 
-// interrupt stops a caller's read, for its context is done. The connection stays good: what has come of a frame is kept
-// for the next reader.
+// interrupt stops a caller's read because its context is done. The connection stays usable: the received part of a frame is kept for the
+// next reader.
 func (l *Link) interrupt(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,9 +299,8 @@ func (l *Link) interrupt(c *call) {
 	}
 }
 
-// leave gives up a call. Its frame may still be in the queue, or on its way, or the answer on its way to the caller's
-// memory: one that is cut short would break the link, so that is what happens then. The request's arrays are not read
-// afterwards.
+// leave gives up a call. Its frame may still be queued or partly sent, or the answer partly in the caller's memory: cutting that short
+// would break the link, so the link is broken then. The request's arrays are not read afterwards.
 func (l *Link) leave(c *call) {
 	if l.out.withdraw(c.id) {
 		l.end(c)
@@ -320,7 +318,7 @@ func (l *Link) leave(c *call) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, unanswered := l.calls[c.id]; !unanswered { // the answer has come, too late
+	if _, unanswered := l.calls[c.id]; !unanswered { // the answer came too late
 		Release((<-c.answered).message)
 		return
 	}
@@ -332,7 +330,7 @@ func (l *Link) leave(c *call) {
 	}
 }
 
-// drain reads for callers that have gone: else a server could wait forever to get rid of an answer.
+// drain reads for callers that have gone: otherwise a server could wait forever to send an answer.
 func (l *Link) drain() {
 	for {
 		l.mu.Lock()
@@ -351,7 +349,7 @@ func (l *Link) drain() {
 	}
 }
 
-// readAbandoned reads one answer, if one is still to come for a caller that has gone.
+// readAbandoned reads one answer, if one is still expected by a caller that has gone.
 func (l *Link) readAbandoned() {
 	l.mu.Lock()
 	needed := l.abandoned > 0
@@ -364,8 +362,7 @@ func (l *Link) readAbandoned() {
 	}
 }
 
-// beingPlaced reports whether a call's answer has begun to arrive in the caller's memory. If it has not, it will not: then
-// the call has no memory to give any more.
+// beingPlaced reports whether a call's answer has begun to arrive in the caller's memory. Otherwise it detaches that memory from the call.
 func (l *Link) beingPlaced(c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -392,7 +389,7 @@ func (l *Link) place(h header) *placement {
 	return p
 }
 
-// memory finds memory for an answer that its caller keeps. What he had is no longer his.
+// memory finds memory for an answer that its caller keeps. It then no longer belongs to the caller.
 func (l *Link) memory(h header) *Buffer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -405,7 +402,7 @@ func (l *Link) memory(h header) *Buffer {
 	return b
 }
 
-// readOne reads an answer and hands it over. The caller holds the reading token.
+// readOne reads an answer and delivers it. The caller holds the reading token.
 func (l *Link) readOne() error {
 	h, body, err := l.frames.next()
 	if err != nil {
@@ -427,7 +424,7 @@ func (l *Link) readOne() error {
 	return nil
 }
 
-// deliver hands an answer to its caller, which may no longer be waiting.
+// deliver passes an answer to its caller, which may no longer be waiting.
 func (l *Link) deliver(id uint64, m Message) {
 	a := answer{message: m}
 	if refusal, isError := m.(*Error); isError {
@@ -452,17 +449,17 @@ func (l *Link) deliver(id uint64, m Message) {
 // Dialer opens connections.
 type Dialer func(ctx context.Context, address string) (net.Conn, error)
 
-// dialTimeout bounds one attempt: a machine that is gone without notice must not hold its caller up.
+// dialTimeout bounds one attempt: a machine that disappeared must not hold its caller up.
 const dialTimeout = 3 * time.Second
 
-// DialTCP is the usual Dialer. On this host it reaches processes of the same user only.
+// DialTCP is the usual Dialer. On this host it only reaches processes of the same user.
 func DialTCP(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	return sameuser.Dial(ctx, "tcp", address)
 }
 
-// dialAnyUser is for TLS, whose certificates say who is there: slots of a shared host are users of their own.
+// dialAnyUser is for TLS, whose certificates identify the other end: slots of a shared host are separate users.
 func dialAnyUser(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	return d.DialContext(ctx, "tcp", address)

@@ -12,7 +12,7 @@ type Links struct {
 	Dial    Dialer // nil: DialNear
 	Job     uint64
 	Traffic *Traffic // may be nil
-	MaxBody int      // the longest body of a frame that is sent or taken, in bytes; 0 = MaxBody
+	MaxBody int      // the longest body of a frame, in bytes; 0 = MaxBody
 	// Panicked is called for panics in the links' goroutines.
 	Panicked Panicked
 
@@ -30,7 +30,7 @@ type dialing struct {
 	err  error
 }
 
-// To returns the link to an address, a new one if there is none that works.
+// To returns the link to an address, a new one if there is no working one.
 func (s *Links) To(ctx context.Context, address string) (*Link, error) {
 	for {
 		s.mu.Lock()
@@ -108,7 +108,7 @@ func (s *Links) close(l *Link) {
 	s.opened.Done()
 }
 
-// Keep closes the links to all addresses but these; their requests under way fail.
+// Keep closes the links to all addresses except these; their requests in progress fail.
 func (s *Links) Keep(addresses map[string]bool) {
 	s.mu.Lock()
 	var gone []*Link
@@ -124,7 +124,7 @@ func (s *Links) Keep(addresses map[string]bool) {
 	}
 }
 
-// Close closes all links, for good, and waits until their readers have ended.
+// Close closes all links permanently, and waits until their readers have ended.
 func (s *Links) Close() {
 	s.mu.Lock()
 	s.closed = true

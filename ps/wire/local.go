@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Workers reach a server of their own host by a Unix socket next to its TCP port, which is faster for small messages. Its
-// name follows from the job and the TCP address, so it need not be communicated: it is in Linux's abstract name space, which is
-// one for each network name space, just like addresses. Both ends make sure that the other belongs to the same user.
+// Workers reach a server of their own host by a Unix socket in addition to its TCP port, which is faster for small messages. Its name
+// follows from the job and the TCP address, so it need not be communicated: it is in Linux's abstract name space, which exists once per
+// network name space, just like addresses. Both ends make sure that the other belongs to the same user.
 
 // localName returns the name of the Unix socket for a TCP address.
 func localName(job uint64, address string) string {
@@ -20,8 +20,8 @@ func localName(job uint64, address string) string {
 
 var errOtherUser = errors.New("the other end of the socket belongs to another user")
 
-// ListenLocal adds to a TCP listener a socket for callers on this host. Where there are no such sockets it gives an error, and
-// callers come by TCP.
+// ListenLocal adds to a TCP listener a socket for callers on this host. Where such sockets do not exist it returns an error, and callers
+// use TCP.
 func ListenLocal(job uint64, beside net.Addr) (net.Listener, error) {
 	tcp, ok := beside.(*net.TCPAddr)
 	if !ok || runtime.GOOS != "linux" {
@@ -38,7 +38,7 @@ func ListenLocal(job uint64, beside net.Addr) (net.Listener, error) {
 	return localListener{listener}, nil
 }
 
-// localListener accepts connections of this user only.
+// localListener accepts only connections of this user.
 type localListener struct{ net.Listener }
 
 func (l localListener) Accept() (net.Conn, error) {
@@ -51,7 +51,7 @@ func (l localListener) Accept() (net.Conn, error) {
 	}
 }
 
-// DialLocal dials by a Unix socket when the address is of this host and a server of the job listens there, otherwise by TCP.
+// DialLocal uses a Unix socket if the address belongs to this host and a server of the job listens there, otherwise TCP.
 func DialLocal(job uint64) Dialer {
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		if conn, err := dialUnix(ctx, job, address); err == nil {
@@ -80,7 +80,7 @@ func dialUnix(ctx context.Context, job uint64, address string) (net.Conn, error)
 	return conn, nil
 }
 
-// onThisHost reports whether an IP address is one of this host. Names are not looked up: they come by TCP.
+// onThisHost reports whether an IP address belongs to this host. Names are not resolved: they use TCP.
 func onThisHost(host string) bool {
 	ip := net.ParseIP(host)
 	if ip == nil || ip.IsLoopback() {

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Type says which message a frame carries. The numbers are part of the protocol.
+// Type identifies the message in a frame. The numbers are part of the protocol.
 type Type uint8
 
 const (
@@ -31,17 +31,17 @@ const (
 	typeMoveWanted  Type = 18
 )
 
-// Message is one of the structs of this package with a Type. Those with a Release method lie in pooled memory.
+// Message is one of the structs of this package with a Type. Those with a Release method are in pooled memory.
 type Message interface {
 	Type() Type
 	encode(e *encoder)
 	decode(d *decoder)
 }
 
-// holder is a message that lies in its frame's memory until it is released.
+// holder is a message that uses its frame's memory until it is released.
 type holder interface{ hold(*Buffer) }
 
-// kept reports whether the receiver keeps what the message holds, so that its memory is not pooled.
+// kept reports whether the receiver keeps the message's contents, so that its memory is not pooled.
 func (t Type) kept() bool { return t == typeStage || t == typeMoveFinal || t == typeDelivery }
 
 // isRequest reports whether a server answers messages of the type.
@@ -96,8 +96,8 @@ func newMessage(t Type) Message {
 	return nil
 }
 
-// decode reads a body. The message takes the body over: it is released with the message, or at once when the
-// message does not need it.
+// decode reads a body. The message takes ownership of the body: it is released with the message, or at once if the message does not need
+// it.
 func decode(t Type, body *Buffer) (Message, error) {
 	m := newMessage(t)
 	if m == nil {
@@ -128,12 +128,12 @@ func Release(m Message) {
 	}
 }
 
-// PartitionStatus is how a request went for one partition.
+// PartitionStatus is the outcome of a request for one partition.
 type PartitionStatus struct {
 	Partition ps.Partition
 	Code      Code
-	To        ps.ServerID // of Moved: the partition's present owner
-	Address   string      // and where that is
+	To        ps.ServerID // for Moved: the partition's present owner
+	Address   string      // and its address
 }
 
 func (e *encoder) statuses(statuses []PartitionStatus) {
@@ -166,14 +166,14 @@ func (d *decoder) statuses() []PartitionStatus {
 	return statuses
 }
 
-// Ack answers every request but Read and PullCut.
+// Ack answers every request except Read and PullCut.
 type Ack struct{ Partitions []PartitionStatus }
 
 func (*Ack) Type() Type          { return typeAck }
 func (m *Ack) encode(e *encoder) { e.statuses(m.Partitions) }
 func (m *Ack) decode(d *decoder) { m.Partitions = d.statuses() }
 
-// Error refuses a whole request, or with request 0 the connection.
+// Error refuses a whole request or, with request 0, the connection.
 type Error struct {
 	Code Code
 	Text string

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// outbox sends frames in order. A sender that finds no writer becomes the writer, also of what others add meanwhile, in as
-// few system calls as possible.
+// outbox sends frames in order. A sender that finds no writer becomes the writer, also of frames that others add meanwhile, in as few
+// system calls as possible.
 type outbox struct {
 	to      vectorWriter
 	traffic *Traffic
@@ -19,7 +19,7 @@ type outbox struct {
 	queued  int             // bytes in queue and batch
 	most    int             // above it add waits for the writer; 0: it never does
 	batch   []outgoingFrame // being written
-	vector  [][]byte        // scratch of the writer
+	vector  [][]byte        // scratch memory of the writer
 	writing bool
 	err     error
 }
@@ -31,7 +31,7 @@ type outgoingFrame struct {
 	release Message
 }
 
-// size returns how many bytes it has.
+// size returns its number of bytes.
 func (f outgoingFrame) size() int { return len(f.small) + f.placed }
 
 func (f outgoingFrame) done() {
@@ -55,9 +55,9 @@ func (f *outgoingFrame) copied() {
 }
 
 const (
-	// batchFrames bounds how many frames one system call sends, so that vectors stay short of the kernel's limit.
+	// batchFrames bounds the frames per system call, so that vectors stay below the kernel's limit.
 	batchFrames = 64
-	// maxBatches is how long a caller writes for others before a goroutine does.
+	// maxBatches bounds the batches that a caller writes for others before a goroutine takes over.
 	maxBatches = 16
 )
 
@@ -67,7 +67,7 @@ func newOutbox(to vectorWriter, traffic *Traffic) *outbox {
 	return o
 }
 
-// add puts a frame into the queue without writing it. The outbox releases it, now if it is broken.
+// add queues a frame without writing it. The outbox releases it, immediately if it is broken.
 func (o *outbox) add(f outgoingFrame) error {
 	o.mu.Lock()
 	for o.most > 0 && o.queued > o.most && o.writing && o.err == nil {
@@ -85,7 +85,7 @@ func (o *outbox) add(f outgoingFrame) error {
 	return err
 }
 
-// size returns how many bytes are still to be written.
+// size returns the number of bytes still to be written.
 func (o *outbox) size() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,7 +118,7 @@ func (o *outbox) flush(handOver func(rest func())) error {
 	return o.err
 }
 
-// writeBatch writes some frames. The caller holds mu, which is free meanwhile.
+// writeBatch writes some frames. mu must be held, and is released meanwhile.
 func (o *outbox) writeBatch() {
 	n := min(len(o.queue), batchFrames)
 	o.batch = append(o.batch[:0], o.queue[:n]...)
@@ -161,17 +161,16 @@ func (o *outbox) writeFrames() error {
 	return err
 }
 
-// nonblockingWriter is a vectorWriter that can take as much as is possible without waiting, and say how much that was. AwaitRoom waits
-// until there is room for more, and reports whether there is. Settle waits until what was taken is written; nothing else is
-// written before.
+// nonblockingWriter is a vectorWriter that can write as much as is possible without waiting, and return how much that was. AwaitRoom waits
+// until there is room for more, and reports whether there is. Settle waits until the accepted bytes are written; nothing else is written
+// before.
 type nonblockingWriter interface {
 	writeNow(pieces [][]byte) (int, error)
 	awaitRoom(timeout time.Duration) bool
 	settle() error
 }
 
-// lend writes a frame whose values are lent, without keeping them while it waits: what the connection does not take at
-// once is copied.
+// lend writes a frame whose values are lent, without keeping them while it waits: what the connection does not accept at once is copied.
 func (o *outbox) lend(f outgoingFrame) error {
 	o.mu.Lock()
 	to, able := o.to.(nonblockingWriter)
@@ -195,7 +194,7 @@ func (o *outbox) lend(f outgoingFrame) error {
 	}
 	o.idle.Broadcast()
 	o.mu.Unlock()
-	return o.flush(nil) // what others have added meanwhile
+	return o.flush(nil) // frames that others have added meanwhile
 }
 
 // writeLent is lend for the writer.
@@ -233,14 +232,14 @@ func (o *outbox) writeLent(to nonblockingWriter, f outgoingFrame) error {
 }
 
 const (
-	// lendRate is how many bytes a second the other end must take: half of what a copy makes that fits no cache, or less.
+	// lendRate is the rate in bytes per second that the other end must sustain: at most half the speed of an uncached copy.
 	lendRate = 2 << 30
-	// lendGrace is how much longer it may be lent than that.
+	// lendGrace is additional time for it.
 	lendGrace = 200 * time.Microsecond
 )
 
-// writeWhileFast writes for as long as the other end takes the bytes about as fast as they could be copied, and returns what is
-// left: what is lent is needed by others.
+// writeWhileFast writes as long as the other end receives about as fast as copying would be, and returns the rest: others need the lent
+// memory.
 func (o *outbox) writeWhileFast(to nonblockingWriter, pieces [][]byte) (rest [][]byte, err error) {
 	began, written := time.Now(), 0
 	for rest = pieces; ; {
@@ -255,7 +254,7 @@ func (o *outbox) writeWhileFast(to nonblockingWriter, pieces [][]byte) (rest [][
 	}
 }
 
-// fail ends it: nothing is written any more. The caller holds mu.
+// fail ends it: nothing is written any more. mu must be held.
 func (o *outbox) fail(err error) {
 	if o.err == nil {
 		o.err = err
@@ -268,7 +267,7 @@ func (o *outbox) fail(err error) {
 	o.queue = o.queue[:0]
 }
 
-// close ends it from outside, and waits until what is being written is: break the connection first.
+// close ends it from outside, and waits for the current write: break the connection first.
 func (o *outbox) close(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -278,8 +277,8 @@ func (o *outbox) close(err error) {
 	}
 }
 
-// withdraw takes a frame back that has not been written, and reports whether it did. It is false as well for a frame that
-// has been written or is being written.
+// withdraw removes a frame that has not been written, and reports whether it did. It returns false for a frame that has been written or is
+// being written.
 func (o *outbox) withdraw(request uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

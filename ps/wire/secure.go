@@ -15,13 +15,13 @@ type secured struct {
 	below *corked
 }
 
-// handshakeTimeout bounds the handshake: a client that connects and sends nothing is dropped after it.
+// handshakeTimeout bounds the handshake: a silent client is dropped after it.
 const handshakeTimeout = 10 * time.Second
 
-// secure does the handshake and gives the connection to use.
+// secure does the handshake and returns the connection to use.
 func secure(ctx context.Context, conn net.Conn, wrap func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config) (net.Conn, error) {
 	config = config.Clone()
-	config.DynamicRecordSizingDisabled = true // whole messages travel: small records would only cost
+	config.DynamicRecordSizingDisabled = true // messages are sent whole: small records would only add cost
 	conn = newSocket(conn)
 	below := newCorked(conn)
 	over := wrap(below, config)

@@ -16,11 +16,11 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Handler answers requests, several at a time. Ctx ends with the connection. The answer is released once it is
-// sent. A handler owns a request that it answers, and releases it, but must not before it is done with it.
+// Handler answers requests, several at a time. Ctx ends with the connection. The answer is released once it is sent. A handler owns a
+// request and releases it, after the last use.
 type Handler interface {
-	// HandleNow answers a request that needs not wait for anything but memory, on the goroutine that reads the
-	// connection. Nil: it is one for Handle, with nothing done.
+	// HandleNow answers a request that need not wait for anything but memory, on the goroutine that reads the connection. Nil: it has done
+	// nothing, and Handle must answer.
 	HandleNow(generation ps.Generation, request Message) Message
 	Handle(ctx context.Context, generation ps.Generation, request Message) Message
 }
@@ -32,8 +32,8 @@ type Server struct {
 	Log     *slog.Logger
 	Traffic *Traffic
 	TLS     *tls.Config // nil: none
-	MaxBody int         // the longest body of a frame that is sent or taken, in bytes; 0 = MaxBody
-	// Panicked is called for panics in the server's goroutines, the handler's among them.
+	MaxBody int         // the longest body of a frame, in bytes; 0 = MaxBody
+	// Panicked is called for panics in the server's goroutines, including the handler's.
 	Panicked Panicked
 
 	admission admission
@@ -41,9 +41,9 @@ type Server struct {
 }
 
 const (
-	// maxRequests is how many requests of one connection may be under way: far more than an honest asker has.
+	// maxRequests bounds the concurrent requests of one connection: far more than an honest client has.
 	maxRequests = 1024
-	// answerTimeout is how long an asker may take to read an answer.
+	// answerTimeout bounds how long a client may take to read an answer.
 	answerTimeout = 30 * time.Second
 	// lingerTimeout and lingerBytes bound the reading after a refusal, so that the refusal arrives before
 	// the connection breaks.
@@ -71,7 +71,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept connections: %w", err)
-		case err != nil: // out of file descriptors, say: others may end
+		case err != nil: // such as too few file descriptors: other connections may end
 			s.Log.Warn("cannot accept a connection", "error", err, "again_in", pause)
 			select {
 			case <-time.After(pause):
@@ -98,7 +98,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// connection is one asker.
+// connection is one client.
 type connection struct {
 	*Server
 	conn       net.Conn
@@ -139,8 +139,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn, at *list.Element) {
 	}
 }
 
-// read answers what needs no waiting itself, and starts a goroutine for each other request, until the connection breaks
-// or a frame must be refused. Answers are sent together when several requests came together.
+// read answers requests that need not wait itself, and starts a goroutine for each other one, until the connection breaks or a frame must
+// be refused. Answers are sent together if several requests arrived together.
 func (c *connection) read(ctx context.Context) error {
 	frames := newFrameReader(newReader(c.conn), c.Job)
 	frames.most = c.MaxBody
@@ -193,9 +193,9 @@ func (c *connection) read(ctx context.Context) error {
 	}
 }
 
-// handle answers a request on a goroutine of its own: it may have to wait. Release frees the room of its body.
+// handle answers a request on its own goroutine: it may have to wait. Release frees the room of its body.
 func (c *connection) handle(ctx context.Context, slots chan struct{}, h header, request Message, release func()) error {
-	cost := int64(2*h.length + waitingCost) // keys take twice as much as on their way
+	cost := int64(2*h.length + waitingCost) // keys take twice as much as in transit
 	if !c.admission.waiting.TryAcquire(cost) {
 		release()
 		Release(request)
@@ -238,11 +238,11 @@ func (c *connection) answer(h header, m Message) {
 	}
 }
 
-// queue has an answer sent with the next flush. It takes the answer over.
+// queue queues an answer for the next flush. It takes ownership of the answer.
 func (c *connection) queue(to header, m Message) error {
 	h := c.answerTo(to)
 	e, err := encode(h, m)
-	if err != nil { // too long: say so instead
+	if err != nil { // too long: answer with an error instead
 		if e, err = encode(h, &Error{Code: Internal, Text: err.Error()}); err != nil {
 			Release(m)
 			return err
@@ -265,7 +265,7 @@ func (c *connection) lend(to header, m *Rows) error {
 	return c.out.lend(outgoingFrame{encoder: e, request: to.request, release: m})
 }
 
-// refuse says why the connection is closed.
+// refuse sends why the connection is closed.
 func (c *connection) refuse(reason *Error) {
 	err := c.queue(header{}, reason)
 	if err == nil {
@@ -274,7 +274,7 @@ func (c *connection) refuse(reason *Error) {
 	if err != nil {
 		return
 	}
-	// Closing with unread data would reset the connection and could destroy the refusal on its way.
+	// Closing with unread data would reset the connection and could destroy the refusal in transit.
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}

@@ -16,17 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a stream socket that the runtime's poller does not know. The poller wakes a thread for every arrival, also
-// while another thread is waiting for the same bytes, as a blocking C program would; two wake-ups where one is needed
-// cost more than a small request. So a reader here waits in the call that reads, for patience at most. Then it is idle until
-// idlePoller wakes it; after a long wait the next one is idle at once.
+// socket is a stream socket that the runtime's poller does not know. The poller wakes a thread for every arrival, even while another thread
+// is waiting for the same bytes; two wake-ups instead of one cost more than a small request. So a reader here waits in the call that reads,
+// for at most patience. Then it is idle until idlePoller wakes it; after a long wait the next one is idle at once.
 //
 // One goroutine reads and one writes at a time.
 type socket struct {
 	net.Conn // the original, closed: for its addresses
 	fd       int
 	readable chan struct{} // a token in it ends waitIdle
-	idle     bool          // the last wait was long: the reader's
+	idle     bool          // the reader's last wait was long
 
 	using  sync.RWMutex // held for reading while the descriptors are in use
 	closed atomic.Bool
@@ -34,24 +33,24 @@ type socket struct {
 	readDeadline, writeDeadline atomic.Int64 // nanoseconds since 1970; 0 = none
 
 	incoming, outgoing vector
-	oneRead            [1][]byte      // scratch of the reader
+	oneRead            [1][]byte      // scratch memory of the reader
 	yielded            time.Time      // likewise
-	polledOut          [1]unix.PollFd // scratch of the writer
+	polledOut          [1]unix.PollFd // scratch memory of the writer
 }
 
 const (
-	// patience is how long one call waits for bytes to read, one tick of the kernel's clock or so: nothing but Close ends
-	// it earlier. An answer to a request nearly always comes within it.
+	// patience is how long one call waits for bytes to read, about one tick of the kernel's clock: only Close ends it earlier. An answer to
+	// a request nearly always arrives within it.
 	patience = time.Millisecond
 	// stall is how long one call waits for room to write. It bounds how late a deadline is noticed.
 	stall = 50 * time.Millisecond
-	// pollFor is about what going to sleep and being woken takes.
+	// pollFor is the approximate time to sleep and be woken.
 	pollFor = 20 * time.Microsecond
 	// yieldAfter is shorter than the scheduler's time slice.
 	yieldAfter = 5 * time.Millisecond
 )
 
-// newSocket takes a TCP or Unix connection out of the runtime's poller; other connections it leaves as they are.
+// newSocket removes a TCP or Unix connection from the runtime's poller; other connections are unchanged.
 func newSocket(conn net.Conn) net.Conn {
 	switch conn.(type) {
 	case *net.TCPConn, *net.UnixConn:
@@ -82,8 +81,8 @@ func newSocket(conn net.Conn) net.Conn {
 	return s
 }
 
-// disablePacing spares a TCP connection within this host an algorithm that measures the network and paces what it sends by timers,
-// such as BBR, where that is the system's choice: there is no network to be kept from overflowing.
+// disablePacing switches off, on a TCP connection within this host, an algorithm that measures the network and paces by timers, such as
+// BBR: there is no network to protect from overload.
 func (s *socket) disablePacing() {
 	local, ok := s.LocalAddr().(*net.TCPAddr)
 	remote, _ := s.RemoteAddr().(*net.TCPAddr)
@@ -92,7 +91,7 @@ func (s *socket) disablePacing() {
 	}
 }
 
-// block makes calls wait.
+// block makes calls blocking.
 func (s *socket) block() error {
 	read, write := unix.NsecToTimeval(patience.Nanoseconds()), unix.NsecToTimeval(stall.Nanoseconds())
 	return errors.Join(
@@ -101,7 +100,7 @@ func (s *socket) block() error {
 		unix.SetNonblock(s.fd, false))
 }
 
-// Close ends reads and writes that are under way.
+// Close ends reads and writes in progress.
 func (s *socket) Close() error {
 	if s.closed.Swap(true) {
 		return net.ErrClosed
@@ -127,11 +126,11 @@ func (s *socket) CloseWrite() error {
 func (s *socket) wake() {
 	select {
 	case s.readable <- struct{}{}:
-	default: // it has rung already
+	default: // already signalled
 	}
 }
 
-// SetReadDeadline bounds reads, also one that is under way.
+// SetReadDeadline bounds reads, including one in progress.
 func (s *socket) SetReadDeadline(t time.Time) error {
 	s.using.RLock()
 	defer s.using.RUnlock()
@@ -156,10 +155,10 @@ func nanoseconds(t time.Time) int64 {
 	return max(t.UnixNano(), 1)
 }
 
-// noDeadline is how long there is without a deadline.
+// noDeadline is the remaining time without a deadline.
 const noDeadline = time.Duration(math.MaxInt64)
 
-// untilDeadline returns how much time is left; not above 0: none.
+// untilDeadline returns the remaining time; 0 or less: none.
 func untilDeadline(deadline *atomic.Int64) time.Duration {
 	at := deadline.Load()
 	if at == 0 {
@@ -168,7 +167,7 @@ func untilDeadline(deadline *atomic.Int64) time.Duration {
 	return time.Duration(at - time.Now().UnixNano())
 }
 
-// SetDeadline is both.
+// SetDeadline sets both.
 func (s *socket) SetDeadline(t time.Time) error {
 	_ = s.SetWriteDeadline(t)
 	return s.SetReadDeadline(t)
@@ -181,7 +180,7 @@ func (s *socket) Read(b []byte) (int, error) {
 	return s.readVector(s.oneRead[:])
 }
 
-// readRest reads what follows soon on what has been read, into several pieces of memory.
+// readRest reads data that will soon follow, into several pieces of memory.
 func (s *socket) readRest(pieces [][]byte) (int, error) {
 	if n := s.poll(pieces); n > 0 {
 		return n, nil
@@ -189,8 +188,8 @@ func (s *socket) readRest(pieces [][]byte) (int, error) {
 	return s.readVector(pieces)
 }
 
-// poll reads without sleeping; 0: nothing has come, or readVector will say what is wrong. The other end is most likely in
-// the middle of a system call: to go to sleep and be woken takes longer than the next bytes do, at both ends.
+// poll reads without sleeping; 0: nothing has arrived, or readVector will return the error. The other end is most likely in the middle of a
+// system call: sleeping and being woken takes longer than the arrival of the next bytes, at both ends.
 func (s *socket) poll(pieces [][]byte) int {
 	s.using.RLock()
 	defer s.using.RUnlock()
@@ -202,7 +201,7 @@ func (s *socket) poll(pieces [][]byte) int {
 		if err != unix.EAGAIN || time.Since(began) > pollFor {
 			return n
 		}
-		_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // the other end may want this processor
+		_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // the other end may need this processor
 	}
 }
 
@@ -241,9 +240,8 @@ func (s *socket) readVector(pieces [][]byte) (int, error) {
 	return 0, nil
 }
 
-// yield lets the scheduler choose again, from time to time. A goroutine that it has not chosen for 10 ms has its processor
-// taken away in its next system call, by a thread that then wakes up every 20 microseconds for a while: that costs a
-// connection which is never idle a third of its speed.
+// yield lets the scheduler choose again, from time to time. A goroutine that it has not chosen for 10 ms loses its processor in its next
+// system call, by a thread that then wakes up every 20 microseconds for a while: that costs a busy connection a third of its speed.
 func (s *socket) yield() {
 	if now := time.Now(); now.Sub(s.yielded) > yieldAfter {
 		runtime.Gosched()
@@ -251,7 +249,7 @@ func (s *socket) yield() {
 	}
 }
 
-// waitIdle returns when there is something to read, or to look at again. It learns whether that took long.
+// waitIdle returns when there is something to read or check. It records whether that took long.
 func (s *socket) waitIdle(left time.Duration) error {
 	if err := idle.arm(s); err != nil {
 		return os.NewSyscallError("epoll_ctl", err)
@@ -279,10 +277,10 @@ func (s *socket) Write(b []byte) (int, error) {
 
 func (s *socket) writeVector(pieces [][]byte) (int64, error) { return s.writeAll(pieces, 0) }
 
-// writeMore is writeVector when more follows at once: the kernel waits for it before it sends a segment that is not full.
+// writeMore is writeVector if more follows at once: the kernel then delays a segment that is not full.
 func (s *socket) writeMore(pieces [][]byte) (int64, error) { return s.writeAll(pieces, unix.MSG_MORE) }
 
-// push lets the kernel send what it waits with. Setting the option that is set already does that (tcp(7), TCP_NODELAY).
+// push makes the kernel send delayed data. Repeating the option does that (tcp(7), TCP_NODELAY).
 func (s *socket) push() error {
 	if _, tcp := s.Conn.(*net.TCPConn); !tcp {
 		return nil
@@ -318,10 +316,10 @@ func (s *socket) writeAll(pieces [][]byte, flags uintptr) (written int64, err er
 	return written, nil
 }
 
-// writeNow writes what there is room for.
+// writeNow writes as much as there is room for.
 func (s *socket) writeNow(pieces [][]byte) (int, error) { return s.writeSome(pieces, 0) }
 
-// writeMoreNow is writeNow when more follows at once.
+// writeMoreNow is writeNow if more follows at once.
 func (s *socket) writeMoreNow(pieces [][]byte) (int, error) {
 	return s.writeSome(pieces, unix.MSG_MORE)
 }
@@ -346,7 +344,7 @@ func (s *socket) writeSome(pieces [][]byte, flags uintptr) (int, error) {
 	}
 }
 
-// awaitRoom waits for a while, and for nothing else, until the kernel takes more.
+// awaitRoom waits for a limited time until the kernel accepts more.
 func (s *socket) awaitRoom(timeout time.Duration) bool {
 	s.using.RLock()
 	defer s.using.RUnlock()
@@ -359,10 +357,10 @@ func (s *socket) awaitRoom(timeout time.Duration) bool {
 	return err == nil && n == 1
 }
 
-// settle has nothing to do: what writeNow has taken is the kernel's.
+// settle has nothing to do: the kernel has everything that writeNow accepted.
 func (s *socket) settle() error { return nil }
 
-// maxVector is how many pieces one system call takes.
+// maxVector is the maximum number of pieces per system call.
 const maxVector = 512
 
 // vector is the memory of a system call on pieces of memory.
@@ -371,7 +369,7 @@ type vector struct {
 	message unix.Msghdr
 }
 
-// call receives or sends as much as one system call does: one for a single piece, which is cheaper, or another for several.
+// call receives or sends as much as one system call can: one for a single piece, which is cheaper, or another for several.
 func (v *vector) call(single, several uintptr, fd int, pieces [][]byte, flags uintptr) (int, syscall.Errno) {
 	if len(pieces) == 1 && len(pieces[0]) > 0 {
 		p := unsafe.Pointer(&pieces[0][0])

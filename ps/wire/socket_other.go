@@ -4,5 +4,5 @@ package wire
 
 import "net"
 
-// newSocket needs Linux to be of use.
+// newSocket is useful only on Linux.
 func newSocket(conn net.Conn) net.Conn { return conn }

@@ -10,21 +10,21 @@ import (
 
 // Messages between workers and owners.
 
-// KeyGroup says that the next Keys keys are of a partition.
+// KeyGroup says that the next Keys keys belong to a partition.
 type KeyGroup struct {
 	Partition ps.Partition
 	Keys      int
 }
 
-// Read asks for rows as work of a clock may see them; the answer, Rows, waits until they are fresh enough.
+// Read requests rows as visible to a clock's work; the answer, Rows, waits until they are fresh enough.
 type Read struct {
 	Stored      bool // whole rows of the folded state, with the state of their rules (ps.Shard.Stored)
 	Clock       ps.Clock
-	Incarnation ps.Incarnation // the reader: the stamps name which of its contributions the rows hold
+	Incarnation ps.Incarnation // the reader: the stamps say which of its contributions the rows include
 	Groups      []KeyGroup
 	Keys        []ps.Key
-	// Into, for a caller that requested only dense rows, is where the values go if all groups are ok: pieces of memory
-	// that they fill in their order. They are used until the answer, which is Placed then, or the call's error.
+	// Into, for a caller that requested only dense rows, is the destination of the values if all groups are ok: pieces of memory to fill in
+	// order. They are used until the answer, which is Placed then, or the call's error.
 	Into   [][]float32
 	pooled bool
 }
@@ -80,22 +80,22 @@ func (m *Read) decode(d *decoder) {
 	m.Keys = d.keys(total, m.Keys)
 }
 
-// Rows answers Read: how it went for each group, and the values of those that are OK, one row after another.
+// Rows answers Read: the outcome for each group, and the values of those that are OK, one row after another.
 type Rows struct {
 	Groups []PartitionStatus
 	Stamps []ps.Stamp // Index: as Groups; zero for those that are not OK
 	Values []float32
-	Placed bool // all groups are OK and the values are where Read.Into said
+	Placed bool // all groups are OK and the values are in Read.Into
 	buffer *Buffer
 	lent   lent
-	room   *semaphore.Weighted // what is held of it until Release
+	room   *semaphore.Weighted // reserved until Release
 	held   int64
 }
 
-// lent are values that lie where they are stored.
+// lent are values sent from where they are stored.
 type lent struct {
 	pieces [][]float32
-	unlock func() // nil when nothing is lent
+	unlock func() // nil if nothing is lent
 }
 
 // NewRows returns an answer with room for a number of values in pooled memory.
@@ -104,11 +104,11 @@ func NewRows(values int) *Rows {
 	return &Rows{Values: b.Floats(), buffer: b}
 }
 
-// Hold makes Release give back what the values' memory holds of a bounded room.
+// Hold makes Release return the values' reservation of a bounded room.
 func (m *Rows) Hold(room *semaphore.Weighted, held int64) { m.room, m.held = room, held }
 
-// LendRows returns an answer, for HandleNow, whose values are sent from where they are stored. That is locked until unlock
-// is called, from any goroutine: about as soon as if the values had been copied.
+// LendRows returns an answer, for HandleNow, whose values are sent from where they are stored. That memory is locked until unlock is
+// called, from any goroutine: about as soon as if the values had been copied.
 func LendRows(groups []PartitionStatus, stamps []ps.Stamp, pieces [][]float32, unlock func()) *Rows {
 	return &Rows{Groups: groups, Stamps: stamps, lent: lent{pieces: pieces, unlock: unlock}}
 }
@@ -158,7 +158,7 @@ func (m *Rows) decode(d *decoder) {
 // stampBytes is the length of a stamp in a body.
 const stampBytes = 16
 
-// stamps writes those of n groups.
+// stamps writes the stamps of n groups.
 func (e *encoder) stamps(stamps []ps.Stamp, n int) {
 	for _, s := range stamps {
 		e.u64(uint64(s.Folded))
@@ -169,7 +169,7 @@ func (e *encoder) stamps(stamps []ps.Stamp, n int) {
 	}
 }
 
-// stamps reads those of n groups.
+// stamps reads the stamps of n groups.
 func (d *decoder) stamps(n int) []ps.Stamp {
 	if n == 0 || n > len(d.rest)/stampBytes {
 		d.bad = d.bad || n > 0
@@ -278,9 +278,8 @@ func (m *Stage) Clone() *Stage {
 	return &c
 }
 
-// Contribute gives the only owner there is a whole contribution: it stages all parts, and if all are staged
-// commits them at once. The answer says Committed for parts that count and OK for those that are staged and wait for
-// Commit, because another part is not.
+// Contribute sends a whole contribution to its only owner: it stages all parts, and if all are staged commits them at once. The answer is
+// Committed for parts that count and OK for those that are staged and wait for Commit, because another part is not.
 type Contribute struct {
 	Stage
 	buffer *Buffer
@@ -296,7 +295,7 @@ func newContribute() *Contribute {
 	return m
 }
 
-// keptKeys is how many keys' memory a message that is released keeps at most.
+// keptKeys bounds the memory for keys that a released message keeps.
 const keptKeys = 1 << 18
 
 func (*Contribute) Type() Type       { return typeContribute }
@@ -326,7 +325,7 @@ func (m *Contribute) Release() {
 	contributes.Put(m)
 }
 
-// Commit makes what was staged count.
+// Commit makes staged contributions count.
 type Commit struct {
 	Incarnation ps.Incarnation
 	Sequence    uint64

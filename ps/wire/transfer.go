@@ -29,8 +29,8 @@ func (m *CutReady) decode(d *decoder) {
 	m.Partitions = d.partitions()
 }
 
-// PullCut requests a piece of a delivery. The answer is Delivery with at least one row from row From on and
-// about MaxBytes in all, or DeliveryEnd when there are none left.
+// PullCut requests a piece of a delivery. The answer is Delivery with at least one row from row From on and about MaxBytes in total, or
+// DeliveryEnd if none are left.
 type PullCut struct {
 	Cut       ps.Clock
 	Partition ps.Partition
@@ -73,7 +73,7 @@ type Delivery struct {
 	buffer    *Buffer
 }
 
-// NewDelivery returns a piece of about that many bytes whose rows go to pooled memory.
+// NewDelivery returns a piece of about this many bytes whose rows go to pooled memory.
 func NewDelivery(bytes int) *Delivery {
 	b := NewBuffer(min(bytes, PieceBytes))
 	return &Delivery{Rows: ps.Block{Values: b.Floats()[:0]}, buffer: b}
@@ -91,10 +91,10 @@ func (m *Delivery) Own() *Delivery {
 
 func (m *Delivery) hold(b *Buffer) { m.buffer = b }
 
-// Memory returns that of a piece that came, for another pull once its rows are unused. Nil: there is none.
+// Memory returns the memory of a received piece, for another pull once its rows are unused. Nil: there is none.
 func (m *Delivery) Memory() *Buffer { return m.buffer }
 
-// Release gives the memory back of a piece that was made by NewDelivery.
+// Release frees the memory of a piece from NewDelivery.
 func (m *Delivery) Release() { m.buffer.Release(); m.buffer = nil }
 
 func (m *Delivery) encode(e *encoder) {
@@ -112,7 +112,7 @@ func (m *Delivery) decode(d *decoder) {
 	d.block(&m.Rows)
 }
 
-// DeliveryEnd is the closing frame of a delivery: the pieces count only if they agree with it.
+// DeliveryEnd is the closing frame of a delivery: the pieces count only if they match it.
 type DeliveryEnd struct {
 	Cut, Base ps.Clock
 	Full      bool
@@ -137,11 +137,10 @@ func (m *DeliveryEnd) decode(d *decoder) {
 	m.Sum.Keys, m.Sum.Values = d.u32s()
 }
 
-// Checksum is a running CRC-32C of keys and one of values, as they are on the wire; how the rows were cut into
-// pieces does not matter to it.
+// Checksum is a running CRC-32C of keys and one of values, as on the wire; it does not depend on the division into pieces.
 type Checksum struct{ Keys, Values uint32 }
 
-// Add continues with more rows.
+// Add adds more rows.
 func (c *Checksum) Add(rows *ps.Block) {
 	var packed [64]uint64
 	for keys := rows.Keys; len(keys) > 0; {
@@ -159,12 +158,12 @@ func (c *Checksum) Add(rows *ps.Block) {
 type MoveID struct {
 	From      ps.ServerID
 	Version   uint64 // of the route by which that server owns the partition
-	Number    uint64 // grows with each attempt of that server
+	Number    uint64 // increases with each attempt of that server
 	Partition ps.Partition
 }
 
-// After reports whether a move of the same partition, in the same generation, was begun after another. In a route a partition has
-// one owner, which numbers its moves.
+// After reports whether a move of the same partition, in the same generation, began after another. In a route a partition has one owner,
+// which numbers its moves.
 func (id MoveID) After(other MoveID) bool {
 	return id.Version > other.Version || id.Version == other.Version && id.Number > other.Number
 }
@@ -180,8 +179,8 @@ func (d *decoder) move() MoveID {
 	return MoveID{From: ps.ServerID(d.string()), Version: d.u64(), Number: d.u64(), Partition: d.partition()}
 }
 
-// MoveRows carries rows to a partition's new owner. Piece 0 begins the move; pieces arrive in order, and one
-// that was sent before is acknowledged again and has no effect.
+// MoveRows carries rows to a partition's new owner. Piece 0 begins the move; pieces arrive in order, and a repeated one is acknowledged
+// again and has no effect.
 type MoveRows struct {
 	Move   MoveID
 	Piece  uint64
@@ -206,8 +205,7 @@ func (m *MoveRows) decode(d *decoder) {
 }
 
 // MoveFinal ends a move: with its acknowledgement the sender gives the partition up, and with MoveDone or a route that names it the
-// receiver is the owner. Pieces says how many went before. One that is too long for a frame comes in parts (ps.Final.Cut), in their
-// order.
+// receiver is the owner. Pieces is the number of preceding ones. If it is too long for a frame it comes in parts (ps.Final.Cut), in order.
 type MoveFinal struct {
 	Move   MoveID
 	Pieces uint64
@@ -319,8 +317,8 @@ func (*MoveDone) Type() Type          { return typeMoveDone }
 func (m *MoveDone) encode(e *encoder) { e.move(&m.Move) }
 func (m *MoveDone) decode(d *decoder) { m.Move = d.move() }
 
-// MoveFill carries rows to a new owner that has had the last message already, and answers reads of those that have come. Pieces are
-// numbered from 0. The answer is MoveWanted.
+// MoveFill sends rows to a new owner that already has the last message and answers reads of received rows. Pieces are numbered from 0. The
+// answer is MoveWanted.
 type MoveFill MoveRows
 
 func (*MoveFill) Type() Type       { return typeMoveFill }
@@ -330,8 +328,8 @@ func (m *MoveFill) Release()       { m.buffer.Release(); m.buffer = nil }
 func (m *MoveFill) encode(e *encoder) { (*MoveRows)(m).encode(e) }
 func (m *MoveFill) decode(d *decoder) { (*MoveRows)(m).decode(d) }
 
-// MoveWanted lists rows that reads wait for, to be sent next. Waited is for how many microseconds requests have waited at the
-// new owner since the move began.
+// MoveWanted lists rows that reads wait for, to be sent next. Waited is the time in microseconds that requests have waited at the new owner
+// since the move began.
 type MoveWanted struct {
 	Waited uint64
 	Keys   []ps.Key

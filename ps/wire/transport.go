@@ -21,27 +21,27 @@ func (w plainWriter) writeVector(pieces [][]byte) (int64, error) {
 	return buffers.WriteTo(w.Conn)
 }
 
-// corked is a connection below TLS, which writes record by record, 16 KiB each. While it is corked, some records go off
-// together: a copy of what has just been encrypted costs less than the system calls that it saves. Reads are not gathered:
-// TLS asks for about as much as two records have.
+// corked is a connection below TLS, which writes record by record, 16 KiB each. While it is corked, several records are sent together:
+// copying recently encrypted data costs less than the system calls that it saves. Reads are not combined: TLS requests about two records at
+// a time.
 type corked struct {
 	net.Conn
 	reader io.Reader
 	writer vectorWriter
-	// soon says that what is read has begun to arrive. Of the reader.
+	// soon says that the data to read has begun to arrive. Used by the reader.
 	soon bool
 
 	mu     sync.Mutex
 	held   []byte    // records that are still to be written
-	sent   int       // how much of that is the kernel's
+	sent   int       // how much of it the kernel has
 	pieces [1][]byte // scratch
 	corked bool
-	// nonblockingWriter says that nothing is to be waited for: what the kernel does not take at once is held.
+	// nonblockingWriter must not wait: what the kernel does not accept at once is held.
 	eager bool
 }
 
-// corkBytes is how much is gathered: about as much as a segment within this host has. More would keep the other end from
-// decrypting while this one encrypts.
+// corkBytes is how much is collected: about the size of a segment within this host. More would keep the other end from decrypting while
+// this one encrypts.
 const corkBytes = 64 << 10
 
 func newCorked(conn net.Conn) *corked {
@@ -55,7 +55,7 @@ func (c *corked) Read(b []byte) (int, error) {
 	return c.reader.Read(b)
 }
 
-// moreWriter is a connection with hints: more follows at once, and everything is there.
+// moreWriter is a connection with hints: more follows at once, and everything has been written.
 type moreWriter interface {
 	nonblockingWriter
 	writeMore(pieces [][]byte) (int64, error)
@@ -63,7 +63,7 @@ type moreWriter interface {
 	push() error
 }
 
-// Write takes a record.
+// Write accepts a record.
 func (c *corked) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,12 +93,12 @@ func (c *corked) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// left returns how much is still to be written. The caller holds mu.
+// left returns the number of bytes still to be written. mu must be held.
 func (c *corked) left() int { return len(c.held) - c.sent }
 
 func (c *corked) drop() { c.held, c.sent = c.held[:0], 0 }
 
-// send writes the held bytes. The caller holds mu.
+// send writes the held bytes. mu must be held.
 func (c *corked) send() error {
 	_, err := c.writer.writeVector(append(c.pieces[:0], c.held[c.sent:]))
 	c.drop()
@@ -141,7 +141,7 @@ func (r *tlsReader) readRest(pieces [][]byte) (int, error) {
 	return n, err
 }
 
-// tlsWriter writes to TLS, short pieces together.
+// tlsWriter writes to TLS, combining short pieces.
 type tlsWriter struct {
 	tls   net.Conn
 	below *corked
@@ -154,7 +154,7 @@ func (w *tlsWriter) writeVector(pieces [][]byte) (int64, error) {
 	return int64(n), errors.Join(err, w.below.uncork())
 }
 
-// writeNow takes all of the pieces: what the connection has no room for is kept, encrypted, until settle.
+// writeNow accepts all pieces: what the connection has no room for is kept, encrypted, until settle.
 func (w *tlsWriter) writeNow(pieces [][]byte) (int, error) {
 	w.below.cork(true)
 	return w.encrypt(pieces)
@@ -163,7 +163,7 @@ func (w *tlsWriter) writeNow(pieces [][]byte) (int, error) {
 // awaitRoom is not needed: writeNow takes everything.
 func (w *tlsWriter) awaitRoom(time.Duration) bool { return true }
 
-// settle writes the rest of what writeNow has taken.
+// settle writes the rest of what writeNow has accepted.
 func (w *tlsWriter) settle() error { return w.below.uncork() }
 
 func (w *tlsWriter) encrypt(pieces [][]byte) (n int, err error) {

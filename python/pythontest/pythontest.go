@@ -1,4 +1,4 @@
-// Package pythontest finds a Python for tests. It knows nothing about what they run with it.
+// Package pythontest finds a Python for tests. It does not know what they run with it.
 package pythontest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Interpreter returns a Python that has some modules: $PYTHON, the first one of the path, or the system's. Without one the test is skipped, but fails
-// where CI has installed them (make python).
+// Interpreter returns a Python that has some modules: $PYTHON, the first one of the path, or the system's. Without one the test is skipped,
+// but fails if CI has installed them (make python).
 func Interpreter(t testing.TB, modules ...string) string {
 	t.Helper()
 	said := ""

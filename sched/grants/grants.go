@@ -1,8 +1,8 @@
-// Package grants applies a scheduler to real jobs: Decide asks a sched.Policy what each job gets and why, and Calls lists the
-// calls to jobs that bring it about. A Decision is on disk before the first call; a successor reads the last one and continues.
+// Package grants applies a scheduler to real jobs: Decide asks a sched.Policy what each job gets and why, and Calls lists the calls to jobs
+// that bring it about. A Decision is on disk before the first call; a successor reads the last one and continues.
 //
-// A job gets a request to add workers only when their slots are free. So no slot is granted twice, whenever the scheduling
-// process is killed: the slots show which calls were made, and repeating one changes nothing.
+// A job gets a request to add workers only once their slots are free. So no slot is granted twice, whenever the scheduling process is
+// killed: the slots show which calls were made, and repeating one changes nothing.
 //
 // The package decides over values. It knows nothing about processes, files, networks, clocks and machines.
 package grants
@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Claim is one that is not over.
+// Claim is a job that has not ended.
 type Claim struct {
 	ID      string
 	Arrived float64 // seconds
@@ -27,23 +27,23 @@ type Claim struct {
 	Progress
 	// Began: its run was started, and has or will have slots.
 	Began bool
-	// Held is how many slots it has or waits for, and Where they are that are on hosts.
+	// Held is how many slots it has or waits for, and Where are those on hosts.
 	Held  int
 	Where []sched.Place
-	// Told is how many workers its run was asked to have by this process; below 0 = none was yet. Wants is how many it wants, by its journal:
-	// others may have asked it, too. 0 = none, or unknown.
+	// Told is the number of workers that this process requested from its run; below 0 = none yet. Wants is how many it wants, by its
+	// journal: others may have made requests, too. 0 = none, or unknown.
 	Told, Wants int
 	// Ending: its run is about to end.
 	Ending bool
 }
 
-// Asked is what a job's file asks for.
+// Asked is what a job's file requests.
 type Asked struct {
 	Group       string
 	Weight      float64 // 0 = 1
 	Priority    int
 	Least, Most int             // workers
-	Start       int             // workers, as submitted, where a scheduler starts jobs so
+	Start       int             // workers, as submitted, if a scheduler starts jobs so
 	Unit        sched.Resources // of one worker
 	Fixed       bool            // it cannot be resized while it runs
 	Clocks      int64
@@ -53,13 +53,13 @@ type Asked struct {
 
 // Slots are what jobs share.
 type Slots struct {
-	Hosts []sched.Host // the first There are there, and the others may be bought
+	Hosts []sched.Host // the first There exist, and the others may be bought
 	There int
-	// Market is what they cost; nil = unknown.
+	// Market is their cost; nil = unknown.
 	Market *sched.Market
 }
 
-// worth returns the hosts that a policy thinks worth their price: those that are there and do not leave, and what it wants bought.
+// worth returns the hosts that a policy considers worth their price: the existing ones that stay, and those it wants bought.
 func (s Slots) worth(supply *sched.Supply, leave []string) (hosts []sched.Host) {
 	n := s.There
 	for bought := 0.; n < len(s.Hosts) && bought < float64(supply.Acquire); n++ {
@@ -68,7 +68,7 @@ func (s Slots) worth(supply *sched.Supply, leave []string) (hosts []sched.Host) 
 	return slices.DeleteFunc(slices.Clone(s.Hosts[:n]), func(h sched.Host) bool { return slices.Contains(leave, h.ID) })
 }
 
-// tooMany returns the hosts to give back when this many slots are worth their price. Jobs that cannot be resized keep theirs.
+// tooMany returns the hosts to give back if this many slots are worth their price. Jobs that cannot be resized keep theirs.
 func (s Slots) tooMany(worth int, now time.Time, jobs []Claim) []string {
 	return slices.DeleteFunc(s.Market.TooMany(worth, seconds(now)), func(host string) bool {
 		return slices.ContainsFunc(jobs, func(j Claim) bool {
@@ -84,19 +84,19 @@ type Feedback struct {
 	Sweep  string
 	At     []int64
 	Keep   []int // how many of the sweep continue after each
-	Trials int   // of the sweep in all; 0 = unknown
+	Trials int   // total in the sweep; 0 = unknown
 }
 
-// Progress is how far a job's run is, by its journal.
+// Progress is the progress of a job's run, by its journal.
 type Progress struct {
-	PausedBy string    // by whom, if not by the scheduler; empty = it is not
+	PausedBy string    // by whom, other than the scheduler; empty = not paused
 	Done     int64     // clocks
 	Spent    float64   // dollars for its workers, by the prices of their time
 	Rungs    []float64 // its losses at the clocks of Feedback that it has reached
 	Pace     sched.Pace
 }
 
-// seen returns what a policy's decision looks at of this.
+// seen returns the part of this that a policy's decision depends on.
 func (j Claim) seen(p sched.Policy) Seen {
 	seen := Seen{Away: j.PausedBy != "", Ending: j.Ending, Rungs: len(j.Rungs)}
 	switch p.(type) {
@@ -115,10 +115,10 @@ type Decision struct {
 	T      time.Time     `json:"t"`
 	Policy string        `json:"policy"`
 	Why    string        `json:"why,omitempty"`    // of the decision as a whole
-	Hosts  []sched.Host  `json:"hosts,omitempty"`  // that there are, or may be bought
-	Market *sched.Market `json:"market,omitempty"` // what they cost then
+	Hosts  []sched.Host  `json:"hosts,omitempty"`  // that exist, or may be bought
+	Market *sched.Market `json:"market,omitempty"` // their cost then
 	Worth  int           `json:"worth,omitempty"`  // slots that are worth their price; 0 = the policy does not say
-	Leave  []string      `json:"leave,omitempty"`  // hosts that go back, as they are not
+	Leave  []string      `json:"leave,omitempty"`  // hosts to return, as they are not
 	Grants []Grant       `json:"grants"`           // by job
 }
 
@@ -134,7 +134,7 @@ type Grant struct {
 	Seen    Seen          `json:"seen,omitzero"`
 }
 
-// Seen is what a decision looked at of a job's progress: it is due again when this changes.
+// Seen is the part of a job's progress that a decision used: a new decision is due when it changes.
 type Seen struct {
 	Away   bool `json:"away,omitempty"` // a person has paused it
 	Ending bool `json:"ending,omitempty"`
@@ -145,7 +145,7 @@ type Seen struct {
 	Tenths int  `json:"tenths,omitempty"`
 }
 
-// Of returns a job's grant; the zero Grant when it has none.
+// Of returns a job's grant; the zero Grant if it has none.
 func (d Decision) Of(job string) Grant {
 	for _, g := range d.Grants {
 		if g.Job == job {
@@ -155,8 +155,8 @@ func (d Decision) Of(job string) Grant {
 	return Grant{}
 }
 
-// Due reports whether there is something to decide since the last decision: jobs have come or ended, hosts have, a person has paused a job or resumed
-// it, a trial has given feedback, a pace was measured, prices have moved, the paid time of a surplus host has ended, or the policy is another.
+// Due reports whether a new decision is due: jobs have come or ended, hosts have, a person has paused a job or resumed it, a trial has
+// given feedback, a pace was measured, prices have moved, the paid time of a surplus host has ended, or the policy has changed.
 func Due(p sched.Policy, now time.Time, slots Slots, jobs []Claim, last Decision) bool {
 	if last.Policy != p.Name() || len(jobs) != len(last.Grants) || !sameHosts(slots.Hosts, last.Hosts) || len(jobs) > 0 && sched.Priced(p) && slots.Market.Moved(last.Market) {
 		return true
@@ -174,8 +174,8 @@ func sameHosts(a, b []sched.Host) bool {
 	return slices.EqualFunc(a, b, func(x, y sched.Host) bool { return x.ID == y.ID && slices.Equal(x.Capacity, y.Capacity) })
 }
 
-// Admit leaves out jobs that have not begun beyond the most that may have a run at a time, the last ones by priority and arrival. Paused jobs
-// count, as their runs continue. So no slot is kept for a job that cannot be started while the paused wait for it.
+// Admit leaves out jobs that have not begun beyond the maximum number of runs, the last ones by priority and arrival. Paused jobs count, as
+// their runs continue. So no slot is kept for a job that cannot be started while the paused wait for it.
 func Admit(jobs []Claim, most int) (admitted []Claim, left int) {
 	var waiting []*Claim
 	for i := range jobs {
@@ -195,13 +195,13 @@ func Admit(jobs []Claim, most int) (admitted []Claim, left int) {
 	return slices.DeleteFunc(slices.Clone(jobs), func(j Claim) bool { return out[j.ID] }), len(out)
 }
 
-// Others are jobs that nothing is decided about.
+// Others are jobs that are not decided about.
 type Others struct {
 	Over    []sched.Job // finished trials
 	Waiting int         // jobs that Admit has left out
 }
 
-// Over returns a finished trial, as later ones of its sweep are compared with it.
+// Over returns a finished trial, with which later ones of its sweep are compared.
 func Over(id string, arrived float64, f Feedback, rungs []float64) sched.Job {
 	return sched.Job{ID: id, Sweep: f.Sweep + ofTrials, Arrived: arrived, Rungs: rungs}
 }
@@ -209,8 +209,8 @@ func Over(id string, arrived float64, f Feedback, rungs []float64) sched.Job {
 // ofTrials ends the name of a sweep of trials: no job's name ends so.
 const ofTrials = "/"
 
-// Decide asks a policy what each job gets of these slots, after the last decision. Where it wants no more than some of the hosts bought
-// that may be, it runs again with those.
+// Decide asks a policy what each job gets of these slots, after the last decision. If it wants only some of the purchasable hosts, it runs
+// again with those.
 func Decide(p sched.Policy, now time.Time, slots Slots, jobs []Claim, others Others, last Decision) Decision {
 	plan, settled := planOn(p, now, slots.Hosts, slots.Market, jobs, others, last)
 	d := Decision{T: now, Policy: p.Name(), Hosts: slots.Hosts, Market: slots.Market}
@@ -239,8 +239,8 @@ func planOn(p sched.Policy, now time.Time, hosts []sched.Host, prices *sched.Mar
 	return p.Plan(s), settled
 }
 
-// stateOf returns what a policy looks at, and the grants that it does not decide about: jobs that a person has paused have nothing, killed ones
-// end, and fixed ones that run, and those that end, keep what they have, which is taken off the hosts.
+// stateOf returns the policy's input, and the grants that are not up to it: jobs paused by a person have nothing, killed ones end, and
+// running fixed ones, and those about to end, keep what they have, which is taken off the hosts.
 func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Claim, last Decision) (s sched.State, settled []Grant) {
 	s = sched.State{Now: float64(now.Unix()), Seed: uint64(now.UnixNano())}
 	for _, h := range hosts {
@@ -272,7 +272,7 @@ func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Claim, la
 	return s, settled
 }
 
-// state returns what a policy looks at of a job. A job that gives no feedback is a sweep by itself, of which nothing is better.
+// state returns the policy's view of a job. A job that gives no feedback is a sweep by itself, of which nothing is better.
 func (j Claim) state(p sched.Policy, last Decision, where []sched.Place) sched.Job {
 	g := last.Of(j.ID)
 	of := sched.Job{ID: j.ID, Group: j.Group, Phase: sched.Training, Arrived: j.Arrived, Deadline: j.Deadline, Weight: j.Weight, Priority: j.Priority, Demand: j.Unit,
@@ -304,7 +304,7 @@ func static(p sched.Policy) bool {
 	return false
 }
 
-// asSubmitted reports whether a policy has jobs give feedback with as many workers as they were submitted with.
+// asSubmitted reports whether a policy makes jobs give feedback with as many workers as they were submitted with.
 func asSubmitted(p sched.Policy) bool {
 	return static(p) || sched.StopsTrials(p)
 }
@@ -316,8 +316,8 @@ func unitsOf(where []sched.Place) (n int) {
 	return n
 }
 
-// locate says where what jobs were granted last is: on hosts where they have slots, and the rest, which is on its way, where there is room.
-// What finds none was lost with its host.
+// locate determines the location of jobs' last grants: on hosts where they have slots, and the rest, still on its way, where there is room.
+// Slots without room were lost with their host.
 func locate(hosts []sched.Host, jobs []Claim, last Decision) map[string][]sched.Place {
 	free := map[string]sched.Resources{}
 	for _, h := range hosts {
@@ -356,7 +356,7 @@ func locate(hosts []sched.Host, jobs []Claim, last Decision) map[string][]sched.
 	return where
 }
 
-// Else returns how many workers each of other policies would grant a job now, from nothing: what else could be had.
+// Else returns how many workers each of other policies would grant a job now, from scratch: the alternatives.
 func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Claim, job string) map[string]int {
 	all := map[string]int{}
 	for _, p := range policies {
@@ -365,7 +365,8 @@ func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Claim, job
 	return all
 }
 
-// Leaving returns the hosts to give back now. They wait until no job has more slots than it was granted: then what is still on them has room elsewhere.
+// Leaving returns the hosts to give back now. They wait until no job has more slots than it was granted: then the slots still on them have
+// room elsewhere.
 func Leaving(d Decision, jobs []Claim) []string {
 	if slices.ContainsFunc(jobs, func(j Claim) bool { return j.Held > d.Of(j.ID).Workers }) {
 		return nil
@@ -382,16 +383,16 @@ type Call struct {
 	Why     string
 }
 
-// Calls returns the requests to send now, so that jobs get what was decided: first of those that get less. Those that get more get their request
-// as slots become free, and another for the rest later. Nobody asks anything of a job that a person has paused, or that is about to end. What a
-// run wants that nobody granted is taken back.
+// Calls returns the requests to send now, so that jobs get what was decided: first to those that get less. Those that get more get their
+// request as slots become free, and another for the rest later. Nothing is requested from a job that a person has paused, or that is about
+// to end. Workers that a run wants but nobody granted are taken back.
 //
-// Invariant: what jobs hold or were asked to have together fits on the hosts, as long as no host goes. What is free is the hosts less what each
-// job has reserved: the more of what it holds and what it was requested to have. So the slots of a job that shrinks are reserved until they are
-// seen to be gone, and no others are requested in their expectation.
+// Invariant: the slots that jobs hold or were requested to have fit together on the hosts, as long as no host goes. Free slots are the
+// hosts' minus each job's reservation: the maximum of what it holds and what it was requested to have. So the slots of a shrinking job are
+// reserved until they are seen to be gone, and nothing is requested in their expectation.
 //
-// A process that begins has asked nobody (Told below 0). The one before may have asked for all of the decision that is on disk: so much is
-// reserved, and asking for it again changes nothing.
+// A process that begins has sent no request (Told below 0). The previous one may have requested everything in the stored decision: that is
+// reserved, and requesting it again changes nothing.
 func Calls(d Decision, jobs []Claim) (calls []Call) {
 	var free sched.Resources
 	for _, h := range d.Hosts {
@@ -404,7 +405,7 @@ func Calls(d Decision, jobs []Claim) (calls []Call) {
 		add(free, j.Unit, -j.reserved(d.Of(j.ID)))
 	}
 	call := func(j Claim, g Grant, workers int) {
-		if workers != j.Told || !j.Began || j.Wants > workers { // somebody else asked it for more
+		if workers != j.Told || !j.Began || j.Wants > workers { // somebody else requested more for it
 			calls = append(calls, Call{Job: j.ID, Start: !j.Began, Workers: workers, Why: why(d, g)})
 		}
 	}
@@ -436,15 +437,15 @@ func Calls(d Decision, jobs []Claim) (calls []Call) {
 
 func why(d Decision, g Grant) string { return fmt.Sprintf("scheduler %s: %s", d.Policy, g.Why) }
 
-// has returns how many slots a job is known to have, or to be asking for.
+// has returns how many slots a job is known to have, or to be requesting.
 func (j Claim) has() int {
-	if j.PausedBy != "" { // it will ask for them again when it is resumed
+	if j.PausedBy != "" { // it will request them again when it is resumed
 		return j.Held
 	}
 	return max(j.Held, j.Told, j.Wants)
 }
 
-// reserved returns how many slots no other job may have. A run that this process has not asked for anything may be doing what was decided.
+// reserved returns how many slots no other job may have. A run that this process has not sent a request may be carrying out the decision.
 func (j Claim) reserved(g Grant) int {
 	if j.Began && j.Told < 0 {
 		return max(j.Held, j.Wants, g.Workers)
@@ -460,7 +461,7 @@ func add(to, unit sched.Resources, times int) {
 	}
 }
 
-// Units returns how many units are in what is free.
+// Units returns how many units fit into the free part.
 func Units(free, unit sched.Resources) int {
 	fits := math.Inf(1)
 	for k, v := range unit {

@@ -10,11 +10,11 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Outlook is when a job would start that has not been submitted, with how many workers, and why.
+// Outlook is when a job that has not been submitted would start, with how many workers, and why.
 type Outlook struct {
 	Policy  string   `json:"policy"`
 	Starts  bool     `json:"starts"`         // false = no start can be foreseen
-	Workers int      `json:"workers"`        // at the start; 0 = as many as its file asks for
+	Workers int      `json:"workers"`        // at the start; 0 = as in its file
 	Wait    float64  `json:"wait_seconds"`   // until then
 	Ends    []string `json:"ends,omitempty"` // the jobs that end before, in order
 	Why     string   `json:"why"`
@@ -31,11 +31,10 @@ func (o Outlook) Sooner(other Outlook) int {
 	return cmp.Or(cmp.Compare(o.Wait, other.Wait), cmp.Compare(other.Workers, o.Workers), cmp.Compare(o.Policy, other.Policy))
 }
 
-// Foresee decides about a job as if it came now, among the jobs of which most may have a run at a time. If it would wait, the others run on with
-// what they are granted, each at its measured pace, and Foresee decides again at each end.
+// Foresee decides about a job as if it came now, among the jobs of which most may have a run at a time. If it would wait, the others
+// continue with their grants, each at its measured pace, and Foresee decides again at each end.
 //
-// It is Decide that says what happens, as it will when the job comes. What nobody knows is left out: jobs that will come, prices that will move,
-// hosts that will be lost.
+// It uses Decide, as will happen when the job comes. Unknown events are ignored: future jobs, prices and lost hosts.
 func Foresee(p sched.Policy, now time.Time, slots Slots, jobs []Claim, most int, others Others, last Decision, of Claim) Outlook {
 	out := Outlook{Policy: p.Name()}
 	jobs, begun := append(slices.Clone(jobs), of), now
@@ -78,7 +77,7 @@ func nextEnd(jobs []Claim, d Decision) (next string, after float64) {
 	return next, min(after, 10*365*24*3600)
 }
 
-// speed returns a job's clocks per second with what it is granted; 0 = none, or unknown.
+// speed returns a job's clocks per second with its grant; 0 = none, or unknown.
 func (j Claim) speed(d Decision) float64 {
 	workers := d.Of(j.ID).Workers
 	if workers == 0 || j.PausedBy != "" {

@@ -13,17 +13,17 @@ type Rung struct {
 	Keep int
 }
 
-// Trial is how far a trial has come.
+// Trial is a trial's progress.
 type Trial struct {
 	Settings map[string]string // nil = unknown
-	Losses   []float64         // at each rung reached; lower is better, and one that is no number is the worst
-	Ended    bool              // no more losses will come: it has ended well, before the rungs to come, or failed, or was stopped
+	Losses   []float64         // at each rung reached; lower is better, and NaN is the worst
+	Ended    bool              // no more losses will come: it has succeeded before the remaining rungs, or failed, or was stopped
 	Failed   bool
 	Stopped  bool    // before its end, by somebody
-	Last     float64 // at its end, of one that has ended well
+	Last     float64 // at the end of a successful one
 }
 
-// Verdict is what becomes of a trial.
+// Verdict is what happens to a trial.
 type Verdict struct {
 	Decision Decision
 	Rung     int // the last one reached
@@ -41,10 +41,10 @@ const (
 )
 
 // Decide compares trials at their rungs: early feedback (EPS, section 4.1) as successive halving that does not wait for the slowest. A
-// trial continues as soon as it is among the best of its rung whatever those still to come report, and is out as soon as it cannot be.
-// So which trials continue depends on their losses alone: not on the order in which they come, nor on machines that go.
+// trial continues as soon as it is among the best of its rung whatever the remaining ones report, and is out as soon as it cannot be. So
+// which trials continue depends only on their losses: not on the order in which they arrive, nor on lost machines.
 //
-// Promotion by the ranks so far (ASHA) was not taken: it lets different trials continue when an eviction delays one.
+// Promotion by the ranks so far (ASHA) was rejected: different trials would continue when an eviction delays one.
 func Decide(rungs []Rung, trials []Trial) []Verdict {
 	verdicts := make([]Verdict, len(trials))
 	entrants := len(trials)
@@ -79,7 +79,7 @@ func verdict(rung Rung, k, rank, entrants, toCome int) Verdict {
 	return v
 }
 
-// compare orders trials at a rung, the best first: those that failed or were stopped before it are last, then losses that are no numbers.
+// compare orders trials at a rung, the best first: those that failed or were stopped earlier are last, then NaN losses.
 func (t *Trial) compare(o *Trial, rung int) int {
 	a, b := t.at(rung), o.at(rung)
 	return cmp.Or(less(t.broke(rung), o.broke(rung)), less(math.IsNaN(a), math.IsNaN(b)), cmp.Compare(a, b))
@@ -87,7 +87,7 @@ func (t *Trial) compare(o *Trial, rung int) int {
 
 func (t *Trial) broke(rung int) bool { return (t.Failed || t.Stopped) && len(t.Losses) <= rung }
 
-// at returns the loss at a rung; of a trial that ended before it, the last one.
+// at returns the loss at a rung; for a trial that ended before it, the last one.
 func (t *Trial) at(rung int) float64 {
 	if len(t.Losses) == 0 {
 		return math.NaN()
@@ -105,7 +105,7 @@ func less(a, b bool) int {
 	return 1
 }
 
-// Share returns the part of all trials' steps that is done when trials of that many steps are kept at rungs.
+// Share returns the fraction of all trials' steps that is done when trials of this many steps are kept at rungs.
 func Share(rungs []Rung, trials int, steps int64) float64 {
 	if steps <= 0 || trials == 0 {
 		return 1

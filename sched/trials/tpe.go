@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Result is what a trial came to.
+// Result is a trial's result.
 type Result struct {
 	Settings map[string]string
-	Loss     float64 // lower is better; one that is no number is the worst
+	Loss     float64 // lower is better; NaN is the worst
 }
 
 // Search by a tree-structured Parzen estimator (TPE): Bergstra, Bardenet, Bengio and Kégl, Algorithms for Hyper-Parameter Optimization, NIPS 2011,
@@ -20,21 +20,21 @@ type Result struct {
 // With a quarter of the trials running at a time 8 candidates served better than 24, and gamma .15 better than .25: mean best losses of
 // 200 seeds on the functions of TestTPEBeatsRandom.
 const (
-	gamma      = .15 // share of results that l is made of
+	gamma      = .15 // share of results in l
 	candidates = 8   // drawn from l
 )
 
 // First returns how many trials of TPE are drawn at random: a quarter. The same number may be without a result at a time.
 func (s *Sweep) First() int { return (s.Samples + 3) / 4 }
 
-// Ready reports whether trial i, counted from 0, can be drawn once this many of those before it have a result: all of the first ones, and
-// all but First-1 of the others.
+// Ready reports whether trial i, counted from 0, can be drawn once this many earlier ones have a result: all of the first ones, and all but
+// First-1 of the others.
 func (s *Sweep) Ready(i, results int) bool {
 	return !s.TPE || i < s.First() || results >= max(s.First(), i-s.First()+1)
 }
 
-// Draw draws the settings of the trial after these ones (TPE), once enough have a result for it to be Ready. A result is the loss at
-// the first rung; without rungs it is the loss at the end. One that failed before is the worst, one that was stopped before has none.
+// Draw draws the settings of the trial after these ones (TPE), once enough have a result for it to be Ready. A result is the loss at the
+// first rung; without rungs it is the loss at the end. A trial that failed earlier is the worst, a stopped one has none.
 func (s *Sweep) Draw(before []Trial) (settings map[string]string, ready bool) {
 	var results []Result
 	ended := 0
@@ -65,8 +65,8 @@ func (t *Trial) result(rungs bool) (loss float64, known bool) {
 	return 0, false
 }
 
-// Next draws the settings of trial i from the results of those before it, which come in the order of trials. The same results
-// give the same settings. Trials that run are not looked at: draws from l differ (section 5).
+// Next draws the settings of trial i from the results of earlier ones, in the order of trials. The same results give the same settings.
+// Running trials are ignored: draws from l differ (section 5).
 func (s *Sweep) Next(i int, results []Result) map[string]string {
 	chance := rand.New(rand.NewPCG(s.Seed, uint64(i)))
 	good, bad := split(results)
@@ -87,7 +87,7 @@ func (s *Sweep) Next(i int, results []Result) map[string]string {
 	return best
 }
 
-// split parts results at the quantile gamma of their losses. What has no loss is never good.
+// split divides results at the quantile gamma of their losses. Trials without a loss are never good.
 func split(results []Result) (good, bad []Result) {
 	sorted := slices.Clone(results)
 	slices.SortStableFunc(sorted, func(a, b Result) int {
@@ -106,7 +106,7 @@ type density interface {
 	at(setting string) float64
 }
 
-// density has the factors of the density of the results' settings.
+// density holds the factors of the density of the results' settings.
 func (s *Sweep) density(of []Result) (factors []density) {
 	for _, r := range s.Ranges {
 		factors = append(factors, r.density(of))
@@ -114,7 +114,7 @@ func (s *Sweep) density(of []Result) (factors []density) {
 	return factors
 }
 
-// density returns that of one setting.
+// density returns the density of one setting.
 func (r *Range) density(of []Result) density {
 	if len(r.Values) > 0 {
 		return r.counts(of)
@@ -157,7 +157,7 @@ func (m mixture) draw(chance *rand.Rand) string {
 	if k == len(m.points) {
 		return m.of.text(m.low + chance.Float64()*(m.high-m.low))
 	}
-	for { // a point is within the ends: at least a third of the draws are, as no deviation is above their distance
+	for { // a point is within the ends: at least a third of the draws are, as no deviation exceeds their distance
 		if x := m.points[k] + m.sigmas[k]*chance.NormFloat64(); x >= m.low && x < m.high {
 			return m.of.text(x)
 		}

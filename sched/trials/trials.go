@@ -12,21 +12,21 @@ import (
 
 // Sweep is a set of trials of one program.
 type Sweep struct {
-	Ranges  []Range // in the order of their names
-	Grid    bool    // all combinations of the listed values, instead of Samples that are drawn at random
+	Ranges  []Range // in order of their names
+	Grid    bool    // all combinations of the listed values, instead of Samples random ones
 	TPE     bool    // of the samples, First are drawn at random and Next draws the others
 	Samples int
 	Seed    uint64
-	Rungs   []Rung // in the order of their steps
+	Rungs   []Rung // in order of their steps
 }
 
-// Range is what a setting may be: one of Values, or a number from Low to High.
+// Range is the possible values of a setting: one of Values, or a number from Low to High.
 type Range struct {
 	Name      string
 	Values    []string
 	Low, High float64
-	Log       bool // the logarithm is drawn evenly
-	Whole     bool // whole numbers alone
+	Log       bool // draw uniformly on a logarithmic scale
+	Whole     bool // whole numbers only
 }
 
 // ParseRange reads "0.1..0.9", "log 1e-4..1" or, for whole numbers, "2..8".
@@ -57,7 +57,7 @@ func ParseRange(name, text string) (Range, error) {
 	return r, nil
 }
 
-// Number returns how many trials there are.
+// Number returns the number of trials.
 func (s *Sweep) Number() int {
 	if !s.Grid {
 		return s.Samples
@@ -69,8 +69,8 @@ func (s *Sweep) Number() int {
 	return n
 }
 
-// Trials returns the settings of each trial, by name. Equal sweeps give equal trials, and more samples leave the first ones as they are. With TPE only
-// the First are final.
+// Trials returns the settings of each trial, by name. Equal sweeps give equal trials, and more samples do not change the first ones. With
+// TPE only the First are final.
 func (s *Sweep) Trials() []map[string]string {
 	trials := make([]map[string]string, s.Number())
 	for i := range trials {
@@ -97,7 +97,7 @@ func (r *Range) draw(chance *rand.Rand) string {
 	return r.text(low + u*(high-low))
 }
 
-// scale returns the ends between which a setting is drawn evenly: logarithms where the range says so.
+// scale returns the interval from which a setting is drawn uniformly: of logarithms if the range says so.
 func (r *Range) scale() (low, high float64) {
 	low, high = r.Low, r.High
 	if r.Whole {
@@ -122,7 +122,7 @@ func (r *Range) text(at float64) string {
 	return strconv.FormatFloat(min(max(rounded, r.Low), r.High), 'g', -1, 64)
 }
 
-// point returns where a setting lies on the scale: a whole number in the middle of the part that is rounded to it.
+// point returns a setting's position on the scale: a whole number is in the middle of the interval that is rounded to it.
 func (r *Range) point(text string) (float64, error) {
 	at, err := strconv.ParseFloat(text, 64)
 	if r.Whole {

@@ -1,3 +1,2 @@
-// Package browser looks at what people look at, in the browser that they use. It knows pages from outside only: what
-// is shown, not how it was made.
+// Package browser tests pages in the browser that people use. It knows pages only from outside: their content, not how it was made.
 package browser

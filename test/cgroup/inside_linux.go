@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inside is the machine's first process: it runs the tests, says how they went, and turns the machine off.
+// inside is the machine's first process: it runs the tests, prints their results, and turns the machine off.
 func inside() {
 	if err := all(); err != nil {
 		fmt.Println(err)
@@ -47,7 +47,7 @@ func all() error {
 	return nil
 }
 
-// prepare gives the machine what a service manager would: file systems, commands, a network of its own, and controllers for groups.
+// prepare sets up what a service manager would: file systems, commands, a network of its own, and controllers for groups.
 func prepare() error {
 	for _, at := range []struct{ dir, kind string }{{"/proc", "proc"}, {"/dev", "devtmpfs"}, {"/sys", "sysfs"}, {"/sys/fs/cgroup", "cgroup2"}} {
 		if err := unix.Mount(at.kind, at.dir, at.kind, 0, ""); err != nil {

@@ -1,7 +1,7 @@
-// Command cgroup runs tests as root of a small virtual machine that has cgroup v2 for itself: many computers, and most containers, have none that
-// may be written to. `make test-cgroup` calls it; it needs Debian's qemu and busybox, and Linux on amd64.
+// Command cgroup runs tests as root of a small virtual machine with its own cgroup v2: many computers, and most containers, have none that
+// is writable. `make test-cgroup` calls it; it needs Debian's qemu and busybox, and Linux on amd64.
 //
-// It puts itself, busybox and the tests' programs into an initial file system, boots a kernel with it, and is the first process there.
+// It puts itself, busybox and the test programs into an initial file system, boots a kernel with it, and is the first process there.
 package main
 
 import (
@@ -85,7 +85,7 @@ func outside(kernel, busybox, run string, tests []string) error {
 	return nil
 }
 
-// only returns the one file of a pattern.
+// only returns the single file that matches a pattern.
 func only(pattern string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	if err != nil || len(found) != 1 {
@@ -94,7 +94,7 @@ func only(pattern string) (string, error) {
 	return found[0], nil
 }
 
-// pack writes files into an archive that a kernel takes as its first file system (cpio, "newc"), by their names there.
+// pack writes named files into an archive that a kernel uses as its first file system (cpio, "newc").
 func pack(to string, files map[string]string) error {
 	var out bytes.Buffer
 	add := func(name string, mode int, data []byte) {

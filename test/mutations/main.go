@@ -1,5 +1,5 @@
-// Mutations shows that tests of docs/security.md notice when a rule is gone: it takes each rule of the table out of a copy of its file and runs the
-// tests that test/attacks.md names, which must fail. It does not know which lines have no rule here.
+// Mutations shows that tests of docs/security.md detect a missing rule: it removes each rule of the table from a copy of its file and runs
+// the tests named in test/attacks.md, which must fail. It does not know which lines have no rule here.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 // rule is a line of code that keeps somebody out. The test is in the package of the same line.
 type rule struct {
 	what, file string
-	text, gone string // what the rule is in the file, once, and what is there without it
+	text, gone string // the rule's text, which occurs once, and its replacement
 	pkg, test  string
 }
 
@@ -63,7 +63,7 @@ func tryAll(ctx context.Context, only *regexp.Regexp) error {
 	return nil
 }
 
-// try returns why the test did not notice; empty = it did.
+// try returns why the test did not detect it; empty = it did.
 func (r rule) try(ctx context.Context, dir string) (string, error) {
 	text, err := os.ReadFile(r.file)
 	if err != nil {

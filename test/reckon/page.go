@@ -14,8 +14,8 @@ type Page struct {
 	Tables map[string][][]string
 }
 
-// Differences returns where a page and the figures do not agree. Every card and table of a page must be known here: what
-// is shown is checked.
+// Differences returns where a page and the figures do not agree. Every card and table of a page must be known here, so that all displayed
+// figures are checked.
 func (p *Page) Differences(f *Figures) (wrong []string) {
 	c := checker{f: f, wrong: &wrong}
 	for title, text := range p.Cards {
@@ -44,7 +44,7 @@ func (c checker) say(format string, args ...any) {
 	*c.wrong = append(*c.wrong, fmt.Sprintf(format, args...))
 }
 
-// has wants words to be in a text.
+// has requires words in a text.
 func (c checker) has(where, text string, words ...string) {
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -55,7 +55,7 @@ func (c checker) has(where, text string, words ...string) {
 
 var figure = regexp.MustCompile(`-?[0-9]+(\.[0-9]+)?`)
 
-// close wants the first number in a text to be a value, to the last digit that is shown.
+// close requires the first number in a text to equal a value, to the last displayed digit.
 func (c checker) close(where, text string, want float64) {
 	shown := figure.FindString(text)
 	_, digits, _ := strings.Cut(shown, ".")
@@ -258,7 +258,7 @@ func (c checker) pools(rows [][]string) {
 	}
 }
 
-// money wants the parts to add up, and the wait from launch to join to be that of the journal.
+// money requires the parts to add up, and the wait from launch to join to be that of the journal.
 func (c checker) money(rows [][]string) {
 	hours, usd := 0.0, 0.0
 	for _, row := range rows {
@@ -266,7 +266,7 @@ func (c checker) money(rows [][]string) {
 		if row[0] == "start-up idle" {
 			c.close(row[0], "0"+row[1], c.f.StartupHours)
 		}
-		if row[0] != "free" { // it lies within the others
+		if row[0] != "free" { // it is part of the others
 			hours, usd = hours+h, usd+paid
 		}
 	}
@@ -288,7 +288,7 @@ func (c checker) progress(rows [][]string) {
 	}
 }
 
-// losses wants every test loss of the journal in its row, with its clock.
+// losses requires every test loss of the journal in its row, with its clock.
 func (c checker) losses(rows [][]string) {
 	at := 0
 	for _, row := range rows {

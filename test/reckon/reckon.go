@@ -1,6 +1,5 @@
-// Package reckon works out a run's figures from the lines of its journal by an arithmetic of its own, so that tests can
-// hold pages and reports against it. It shares no code with them: it reads JSON, knows the hourly bills of rule book
-// ec2-2017, and nothing else of ours.
+// Package reckon computes a run's figures from the lines of its journal independently, so that tests can compare pages and reports with
+// them. It shares no code with them: it reads JSON, knows the hourly bills of rule book ec2-2017, and nothing else of ours.
 package reckon
 
 import (
@@ -15,7 +14,7 @@ import (
 	"time"
 )
 
-// line is what the reckoning needs of a journal line.
+// line is the part of a journal line that is needed.
 type line struct {
 	T                                             time.Time
 	Kind, Instance, Tier, Pool, Bid, USD, To, Why string
@@ -48,7 +47,7 @@ type line struct {
 	}
 }
 
-// Machine is one with its bill.
+// Machine is a machine with its bill.
 type Machine struct {
 	ID, Tier, Pool  string
 	Bid             float64
@@ -57,7 +56,7 @@ type Machine struct {
 	Hours, USD      float64
 	Training        bool    // now
 	Leaving         bool    // now
-	Cores, Memory   float64 // that it used last; bytes
+	Cores, Memory   float64 // last used; bytes
 	joined, noticed time.Time
 	broken, flushed bool
 	evicted         bool // taken by the provider, and not because it broke
@@ -106,13 +105,13 @@ type Progress struct {
 	Speed       float64
 }
 
-// Changes of the machines, and what they cost the training.
+// Changes of the machines, and their cost for the training.
 type Changes struct {
 	Evictions, Failures, Rollbacks int
 	Launches, Notices, Switches    int
 	LaunchFailures, Redone         int
 	LostClocks                     int64
-	Lead, Flushes                  []float64 // seconds by the wall clock, one each
+	Lead, Flushes                  []float64 // wall-clock seconds, one each
 }
 
 // Effort is what was done, counted and measured.
@@ -122,7 +121,7 @@ type Effort struct {
 	ClockSeconds, CutSeconds                float64 // sums
 }
 
-// reckoner is what is gathered on the way.
+// reckoner accumulates the figures.
 type reckoner struct {
 	Figures
 	machines map[string]*Machine
@@ -140,7 +139,7 @@ type price struct {
 	usd float64
 }
 
-// Of reckons the figures of a journal as of a time; a zero time means its last line, or a machine's end after it.
+// Of computes the figures of a journal as of a time; a zero time means its last line, or a machine's end after it.
 func Of(journal io.Reader, asOf time.Time) (*Figures, error) {
 	r := &reckoner{machines: map[string]*Machine{}, prices: map[string][]price{}, kept: map[int64]float64{}, seen: map[int64]bool{},
 		types: map[string]struct{ price, flops float64 }{}}
@@ -307,8 +306,8 @@ func (r *reckoner) priceAt(pool string, at time.Time) (usd float64) {
 	return usd
 }
 
-// bill is that of ec2-2017: whole hours from launch, each at the price when it begins; the hour in which the provider takes
-// the machine is free.
+// bill follows ec2-2017: whole hours from launch, each at the price when it begins; the hour in which the provider takes the machine is
+// free.
 func (r *reckoner) bill(m *Machine, end time.Time) {
 	for from := m.Launched; from.Before(end) || from.Equal(m.Launched); from = from.Add(time.Hour) {
 		to := from.Add(time.Hour)
@@ -350,7 +349,7 @@ func (r *reckoner) finish(asOf time.Time) {
 		began := m.joined
 		if began.IsZero() || began.After(end) {
 			if began = end; !m.noticed.IsZero() {
-				began = m.noticed // it never joined, and is not wanted any more
+				began = m.noticed // it never joined, and is no longer wanted
 			}
 		}
 		r.StartupHours += began.Sub(m.Launched).Hours()
@@ -374,7 +373,7 @@ func (r *reckoner) rate(m *Machine, at time.Time) float64 {
 	return usd
 }
 
-// compare works out the on-demand equivalent of the clocks that the model holds.
+// compare computes the on-demand equivalent of the clocks in the model.
 func (r *reckoner) compare() {
 	var clocks []int64
 	for c := range r.kept {
@@ -397,7 +396,7 @@ func (r *reckoner) compare() {
 	}
 }
 
-// paidUntil counts each hour's price evenly over the part of it that the machine lived.
+// paidUntil distributes each hour's price evenly over the part of it that the machine lived.
 func (r *reckoner) paidUntil(t time.Time) (usd float64) {
 	for _, m := range r.Machines {
 		for _, c := range m.charges {

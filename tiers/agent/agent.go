@@ -1,12 +1,12 @@
-// Package agent decides for one node of a job: the controller's commands go in, and answers, rounds of work and errands come out. It
-// is pure, and everything that plays a node uses it: tiers/node on a machine, the simulator, and the worlds in which the controller is
-// tested. agenttest is the exam that every agent passes.
+// Package agent decides for one node of a job: the controller's commands go in, and answers, rounds of work and errands come out. It is
+// pure, and everything that simulates or runs a node uses it: tiers/node on a machine, the simulator, and the worlds in which the
+// controller is tested. agenttest is the exam that every agent passes.
 //
-// An Agent has two parts. The Worker decides which clocks of which splits are worked on. The Server owns partitions and backs others
-// up, with real rows or, in the simulator, without any.
+// An Agent has two parts. The Worker decides which clocks of which splits are worked on. The Server owns partitions and backs others up,
+// with real rows or, in the simulator, without any.
 //
-// It knows nothing about rows, updates and how they travel, how long anything takes, and where splits and checkpoints lie: its user
-// carries that out, and calls when a round has its rows, is computed, and counts.
+// It knows nothing about rows, updates and how they travel, how long anything takes, and where splits and checkpoints are: its user carries
+// that out, and calls when a round has its rows, is computed, and counts.
 package agent
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Server is the part that owns and backs up partitions. Changes are done when a method returns.
+// Server is the part that owns and backs up partitions. Changes are complete when a method returns.
 type Server interface {
 	SetRoute(g ps.Generation, route ps.Route, peers map[ps.ServerID]string) error
 	Own(do tiers.Own) error
@@ -32,22 +32,22 @@ type Server interface {
 	Recover(do tiers.Recover) error
 }
 
-// Agent is what one process of a node has to know of its commands.
+// Agent is what one process of a node has to know about its commands.
 //
-// Invariant: a command is answered at most once, by Take or by the user to whom it went as an errand, and not before it has taken effect. The
-// controller counts on that: an owner that took a cut's name cannot fold beyond it unseen, and splits that were released begin no clock here.
+// Invariant: a command is answered at most once, by Take or by the user that got it as an errand, and not before it has taken effect. The
+// controller relies on that: an owner that accepted a cut's name cannot fold beyond it unnoticed, and released splits begin no clock here.
 //
-// Where a command concerns both parts, their order matters. FenceGeneration and SetRoute are the Worker's first: it drops its rounds before
-// the Server refuses their generation. Recover is the Server's first: a round may begin only where rows can be read, and if the Server
+// If a command concerns both parts, their order matters. FenceGeneration and SetRoute go to the Worker first: it drops its rounds before
+// the Server refuses their generation. Recover goes to the Server first: a round may begin only where rows can be read, and if the Server
 // fails, the Worker stays fenced.
 type Agent struct {
 	Worker
 	Server Server
-	// Report hears the answers, in order, and what a worker reports. It must not call the agent.
+	// Report receives the answers, in order, and the worker's reports. It must not call the agent.
 	Report func(tiers.Report)
-	// Here returns a split's data if it need not be loaded first. nil: that of every split is here.
+	// Here returns a split's data if it need not be loaded first; nil: every split's data is here.
 	Here func(ps.Split) any
-	// Lock guards the Worker, for users with goroutines: it is not held while the Server works. nil: none.
+	// Lock guards the Worker, for users with goroutines: it is not held while the Server works; nil: none.
 	Lock interface {
 		Lock()
 		Unlock()
@@ -66,9 +66,9 @@ var (
 	errNewController = errors.New("another controller has asked what this machine holds")
 )
 
-// Take carries out a command. Anything slow, or outside the agent's concern, comes back as an errand for its user, which answers it
-// (Answer): a first Welcome, which ends with Join; a Stop; a TakeStock, once no move away from here is under way; splits to Load, which
-// end with Loaded or NotLoaded each; SaveCut, MoveOut and FenceWorker. nil: there is nothing more to do.
+// Take executes a command. Anything slow, or outside the agent's concern, is returned as an errand for its user, which answers it (Answer):
+// a first Welcome, which ends with Join; a Stop; a TakeStock, once no move away from here is in progress; splits to Load, which end with
+// Loaded or NotLoaded each; SaveCut, MoveOut and FenceWorker. nil: there is nothing more to do.
 func (a *Agent) Take(c tiers.Command) (errand tiers.Do) {
 	errand, result, err := a.take(c)
 	if errand == nil && !errors.Is(err, errLater) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Worker decides which clocks a node works on. Its user asks for a round (Choose), fetches the rows, and says when the round begins
+// Worker decides which clocks a node works on. Its user requests a round (Choose), fetches the rows, and reports when the round begins
 // (Begin), is computed (Computed) and counts (Counted).
 //
 // Invariants:
@@ -21,14 +21,14 @@ type Worker struct {
 	Incarnation ps.Incarnation // 0 before the first Welcome
 	Generation  ps.Generation
 	Last        ps.Clock // the job's last clock
-	Until       ps.Clock // no clock beyond it is begun for now
+	Until       ps.Clock // no later clock is begun for now
 	Begun       ps.Clock // highest clock begun
-	Passes      bool     // it does its own split and passes the others, which takes no time
+	Passes      bool     // it does its own split and passes over the others, which takes no time
 	Round       *Round   // waits for its rows, or computes; nil = none
 	Sending     *Round   // computed, and on its way to the servers; nil = none
 
 	parked   bool
-	standby  bool // begins no clock but those that an Unpark names: see StandBy
+	standby  bool // only begins clocks that an Unpark names: see StandBy
 	fenced   bool // the generation has ended: waits for Recover
 	stopping bool
 	splits   []holding // sorted
@@ -42,10 +42,10 @@ type holding struct {
 	id      ps.Split
 	next    ps.Clock // first clock not computed
 	data    any      // nil while it is being loaded
-	in      *Round   // the newest round that it is in
-	taken   bool     // over from another worker, and not begun since
-	leaving bool     // begins no clock any more
-	gone    bool     // was given back just now
+	in      *Round   // the newest round that includes it
+	taken   bool     // taken over from another worker, and not begun since
+	leaving bool     // begins no more clocks
+	gone    bool     // was just given back
 }
 
 // Round is one clock of a group of splits.
@@ -53,13 +53,13 @@ type Round struct {
 	Generation ps.Generation
 	Clock      ps.Clock
 	Splits     []ps.Split // in order
-	Taken      bool       // some split is new here: nothing that was read before may know of the work of the one before
+	Taken      bool       // some split is new here: earlier reads may lack its previous worker's contributions
 	Begun      bool       // the rows are here
-	Dropped    bool       // what becomes of it does not count
+	Dropped    bool       // its result does not count
 	Cancel     func()     // called when it is dropped, unless nil
 }
 
-// release is a Release that waits for rounds under way.
+// release is a Release that waits for rounds in progress.
 type release struct {
 	command uint64
 	waiting []ps.Split
@@ -92,7 +92,7 @@ func (w *Worker) get(id ps.Split) *holding {
 	return nil
 }
 
-// add takes a split up and reports whether its data is here.
+// add accepts a split and reports whether its data is here.
 func (w *Worker) add(id ps.Split, next ps.Clock, taken bool) bool {
 	h := holding{id: id, next: next, data: true, taken: taken}
 	if w.here != nil {
@@ -112,10 +112,10 @@ func (w *Worker) Splits() []ps.Split {
 	return ids
 }
 
-// Data returns what Here or Loaded gave of a split that is worked on here.
+// Data returns the data of a split that is worked on here, from Here or Loaded.
 func (w *Worker) Data(id ps.Split) any { return w.get(id).data }
 
-// assign takes splits over and returns those whose data has to be loaded first.
+// assign accepts splits and returns those whose data has to be loaded first.
 func (w *Worker) assign(splits []tiers.SplitAt) (missing []ps.Split, err error) {
 	for _, s := range splits {
 		if w.get(s.Split) != nil {
@@ -132,7 +132,7 @@ func (w *Worker) assign(splits []tiers.SplitAt) (missing []ps.Split, err error) 
 	return missing, nil
 }
 
-// Loaded gives a split its data.
+// Loaded sets a split's data.
 func (w *Worker) Loaded(id ps.Split, data any) {
 	if h := w.get(id); h != nil && h.data == nil {
 		h.data = data
@@ -140,21 +140,21 @@ func (w *Worker) Loaded(id ps.Split, data any) {
 	}
 }
 
-// NotLoaded takes a split back whose data cannot be loaded.
+// NotLoaded drops a split whose data cannot be loaded.
 func (w *Worker) NotLoaded(id ps.Split) {
 	if at, found := w.find(id); found && w.splits[at].data == nil {
 		w.splits = slices.Delete(w.splits, at, at+1)
 	}
 }
 
-// preferLower breaks off a round that waits to begin a higher clock: it may wait for this very one.
+// preferLower aborts a round that waits to begin a higher clock: it may wait for this very one.
 func (w *Worker) preferLower(c ps.Clock) {
 	if w.Round != nil && c < w.Round.Clock {
 		w.breakOff()
 	}
 }
 
-// breakOff ends the round under way if it has not begun.
+// breakOff ends the current round if it has not begun.
 func (w *Worker) breakOff() {
 	if w.Round != nil && !w.Round.Begun {
 		w.Round.drop()
@@ -162,7 +162,7 @@ func (w *Worker) breakOff() {
 	}
 }
 
-// release gives splits away, with the first clock of each that was not begun: at once, but for those of rounds that have begun, which
+// release gives splits away, with the first clock of each that was not begun: at once, except for those of rounds that have begun, which
 // end first unless they may be dropped.
 func (w *Worker) release(command uint64, ids []ps.Split, drop bool) {
 	if w.fenced {
@@ -186,7 +186,7 @@ func (w *Worker) release(command uint64, ids []ps.Split, drop bool) {
 	}
 }
 
-// hand lets go of the splits of a release that are at rest, and answers it when none is left.
+// hand gives away the resting splits of a release, and answers it when none is left.
 func (w *Worker) hand(l *release) bool {
 	var busy []ps.Split
 	for _, id := range l.waiting {
@@ -206,7 +206,7 @@ func (w *Worker) hand(l *release) bool {
 	return true
 }
 
-// Releasing reports whether a Release waits for rounds under way.
+// Releasing reports whether a Release waits for rounds in progress.
 func (w *Worker) Releasing() bool { return len(w.releases) > 0 }
 
 // busy reports whether a split's work has begun and does not count yet.
@@ -214,21 +214,21 @@ func (w *Worker) busy(id ps.Split) bool {
 	return w.Sending.has(id) || w.Round != nil && w.Round.Begun && w.Round.has(id) || w.behind(w.get(id))
 }
 
-// behind reports whether a split is at a clock that this worker has begun with another, and is to pass it soon. Then it is not given away before: who
-// takes it would work on that clock from its beginning, and all others would wait.
+// behind reports whether a split is at a clock that this worker has begun with another, and will soon pass over it. Then it is not given
+// away before: its new worker would compute that clock from the beginning, and all others would wait.
 func (w *Worker) behind(h *holding) bool {
 	return w.Passes && h != nil && h.data != nil && !h.gone && h.next <= min(w.Begun, w.Until) && !w.parked && !w.fenced && !w.stopping
 }
 
-// StandBy has the worker hold splits for which there is no other machine, without working on them: it begins no clock but those up to which
-// all work is brought to rest.
+// StandBy makes the worker hold splits for which there is no other machine, without working on them: it only begins clocks up to which all
+// work is brought to rest.
 func (w *Worker) StandBy() { w.standby, w.parked = true, true }
 
 // park stops the worker from beginning clocks and returns the highest one begun.
 func (w *Worker) park() ps.Clock {
 	w.parked = true
 	w.breakOff()
-	w.releases = slices.DeleteFunc(w.releases, w.hand) // of splits that were to pass a clock first
+	w.releases = slices.DeleteFunc(w.releases, w.hand) // of splits that had to pass over a clock first
 	return w.Begun
 }
 
@@ -254,10 +254,10 @@ func (w *Worker) GiveUp() {
 	w.forgetReleases(errRolledBack)
 }
 
-// discard ends the round that is being computed, if any of its splits is leaving: nothing of it has left this machine, and its result
-// does not depend on the machine that computes it. Splits of an earlier Release count as well. The controller asks for splits as their
-// takers become ready, and only the last release can tell that waiting costs more; looking at those alone let a machine that computes a
-// hundred times slower hold up the fleet for a whole clock. A round before it that is on its way to the servers counts.
+// discard ends the round being computed, if any of its splits is leaving: no part of it has left this machine, and its result does not
+// depend on the machine that computes it. Splits of an earlier Release count as well. The controller requests splits as their takers become
+// ready, and only the last release can tell that waiting costs more; considering only that one's splits let a machine that computes a
+// hundred times slower hold up the fleet for a whole clock. An earlier round on its way to the servers counts.
 func (w *Worker) discard() {
 	r := w.Round
 	if r == nil || !r.Begun || !slices.ContainsFunc(r.Splits, w.leaving) {
@@ -273,8 +273,8 @@ func (w *Worker) leaving(id ps.Split) bool {
 	return h != nil && h.leaving
 }
 
-// Drop ends the rounds under way, whatever they are doing. They may take a while to notice, but are not awaited, and
-// their clocks say nothing about the splits.
+// Drop ends the rounds in progress, in any phase. They may take a while to notice, but are not awaited, and their clocks say nothing about
+// the splits.
 func (w *Worker) Drop() {
 	for _, r := range []*Round{w.Round, w.Sending} {
 		if r != nil {
@@ -291,16 +291,16 @@ func (w *Worker) forgetReleases(why error) {
 	w.releases = nil
 }
 
-// enter takes a worker that has had no part in the job yet into a generation that began after its Welcome: nothing of it has to
-// return to the cut. One that takes part gets there by Recover.
+// enter moves a worker that has had no part in the job yet into a generation that began after its Welcome: it has nothing to return to the
+// cut. One that takes part gets there by Recover.
 func (w *Worker) enter(g ps.Generation) {
 	if g > w.Generation && len(w.splits) == 0 && !w.fenced {
 		w.Generation = g
 	}
 }
 
-// recover continues in a generation with these splits, all at the clock after the cut, and returns those whose data has
-// to be loaded first. What was parked or bounded before is so no longer.
+// recover continues in a generation with these splits, all at the clock after the cut, and returns those whose data has to be loaded first.
+// Earlier parking and bounds no longer apply.
 func (w *Worker) recover(g ps.Generation, cut ps.Clock, ids []ps.Split) (missing []ps.Split) {
 	w.GiveUp()
 	w.fenced, w.parked, w.Until = false, w.standby, w.Last
@@ -320,13 +320,13 @@ func (w *Worker) Stop() {
 	w.breakOff()
 }
 
-// Over reports whether Stop was called and nothing is under way any more.
+// Over reports whether Stop was called and nothing is in progress.
 func (w *Worker) Over() bool { return w.stopping && w.Round == nil && w.Sending == nil }
 
-// Stock returns the splits that this worker holds, each with its first clock that does not count yet. A controller asks that has just
-// been started: releases that wait for a round belong to the one before. They are dropped, since the splits are named here and no
-// machine would learn that they were given away. Splits whose data is not here yet are dropped as well: none has begun, and no machine
-// would learn if they cannot be loaded.
+// Stock returns the splits that this worker holds, each with its first clock that does not count yet. Only a restarted controller asks:
+// releases that wait for a round belong to its predecessor. They are dropped, since the splits are listed here and no machine would learn
+// that they were given away. Splits whose data is not here yet are dropped as well: none has begun, and no machine would learn if they
+// cannot be loaded.
 func (w *Worker) Stock() (held []tiers.SplitAt) {
 	w.forgetReleases(errNewController)
 	w.splits = slices.DeleteFunc(w.splits, func(h holding) bool { return h.data == nil })
@@ -364,7 +364,7 @@ func (w *Worker) Lowest(after *Round) (clock ps.Clock) {
 	return clock
 }
 
-// After returns the round of the splits that are furthest behind once a round has been computed (nil: now); nil = there is none.
+// After returns the round of the splits that are furthest behind once a round has been computed (nil: now); nil = none.
 func (w *Worker) After(round *Round) *Round {
 	r := &Round{Generation: w.Generation}
 	for i := range w.splits {
@@ -387,7 +387,7 @@ func (w *Worker) After(round *Round) *Round {
 	return r
 }
 
-// Choose takes a round to do; nil = there is none, or one is under way.
+// Choose returns a round to do; nil = there is none, or one is in progress.
 func (w *Worker) Choose() *Round {
 	if !w.idle() {
 		return nil
@@ -405,7 +405,7 @@ func (w *Worker) Choose() *Round {
 	return r
 }
 
-// Ready returns the clock of the round that Choose would take; 0 = none.
+// Ready returns the clock of the round that Choose would return; 0 = none.
 func (w *Worker) Ready() ps.Clock {
 	if !w.idle() {
 		return 0
@@ -415,7 +415,7 @@ func (w *Worker) Ready() ps.Clock {
 
 func (w *Worker) idle() bool { return !w.stopping && !w.parked && !w.fenced && w.Round == nil }
 
-// Begin marks a round as begun, as its rows are here; false when it was broken off before.
+// Begin marks a round as begun, as its rows are here; false if it was aborted before.
 func (w *Worker) Begin(r *Round) bool {
 	if r.Dropped {
 		return false
@@ -430,7 +430,7 @@ func (w *Worker) Begin(r *Round) bool {
 	return true
 }
 
-// Computed marks a round as on its way to the servers; false when its generation has ended.
+// Computed marks a round as on its way to the servers; false if its generation has ended.
 func (w *Worker) Computed(r *Round) bool {
 	if r.Dropped {
 		return false
@@ -444,7 +444,7 @@ func (w *Worker) Computed(r *Round) bool {
 	return true
 }
 
-// Counted records that a round counts. What the worker reports of it comes before the answers to releases that have waited.
+// Counted records that a round counts. The worker's report about it comes before the answers to releases that have waited.
 func (w *Worker) Counted(r *Round, progress tiers.Report) {
 	if w.Sending == r {
 		w.Sending = nil
@@ -467,7 +467,7 @@ func (w *Worker) Interrupt() {
 	}
 }
 
-// Skip records that n clocks have begun and counted, all with the splits of the one under way, which are all there are here.
+// Skip records that n clocks have begun and counted, all with the splits of the current round, which are all there are here.
 func (w *Worker) Skip(clocks ps.Clock) {
 	w.Round.Clock, w.Begun = w.Round.Clock+clocks, w.Begun+clocks
 	for i := range w.splits {

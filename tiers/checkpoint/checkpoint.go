@@ -1,9 +1,9 @@
-// Package checkpoint saves all tables of a job at one committed clock and reads them back. A checkpoint is a
-// safetensors file with one tensor per table, under the table's name, and the clock in its metadata; its bytes
-// depend on the parameters alone. It is written whole or not at all.
+// Package checkpoint saves all tables of a job at one committed clock and reads them back. A checkpoint is a safetensors file with one
+// tensor per table, under the table's name, and the clock in its metadata; its bytes depend only on the parameters. It is written
+// atomically.
 //
-// One that is taken while training continues is written by the machines themselves, each its partitions, with a manifest
-// that is written last (manifest.go).
+// One that is taken while training continues is written by the machines themselves, each its partitions, with a manifest that is written
+// last (manifest.go).
 //
 // It does not know when to take one, nor which run continues from it.
 package checkpoint
@@ -26,18 +26,18 @@ import (
 
 const (
 	clockKey    = "tierml_clock"
-	checksumKey = "tierml_crc32c" // of the values, table after table by their names, as 32 bits each
+	checksumKey = "tierml_crc32c" // of the values, table after table by name, as 32 bits each
 )
 
-// ErrDamaged is the controller's and the machines' word for it.
+// ErrDamaged is the error shared with controller and machines.
 var ErrDamaged = tiers.ErrDamaged
 
-// ErrEarlier is in the chain of errors about checkpoints of a version that wrote them in another form.
+// ErrEarlier is in the chain of errors about checkpoints written by an earlier version in another form.
 var ErrEarlier = errors.New("an earlier version of tierml wrote it")
 
 func damaged(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) }
 
-// missing reports a file that a manifest names and that is not there as damage.
+// missing reports an absent file named by a manifest as damage.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return damaged(err)
@@ -45,7 +45,7 @@ func missing(err error) error {
 	return err
 }
 
-// Save writes a checkpoint. Values of a table are row after row, as ps.Shard.Stored gives them. Index: table.
+// Save writes a checkpoint. Values of a table are row after row, as ps.Shard.Stored returns them. Index: table.
 func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) error {
 	m := model.Model{Metadata: map[string]string{clockKey: strconv.FormatInt(int64(clock), 10)}}
 	for id, t := range schema.Tables {
@@ -64,7 +64,7 @@ func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) err
 	return nil
 }
 
-// shape returns that of the rows as they are stored: with their rules' state.
+// shape returns the shape of stored rows: with their rules' state.
 func shape(t ps.Table) []int { return []int{int(t.Rows), t.Width()} }
 
 func checksum(m model.Model) string {
@@ -143,7 +143,7 @@ func Load(path string, schema ps.Schema) (clock ps.Clock, values [][]float32, er
 	return clock, values, nil
 }
 
-// Partitions picks partitions out of whole tables. Index: as parts.
+// Partitions extracts partitions from whole tables. Index: as parts.
 func Partitions(schema ps.Schema, values [][]float32, parts []ps.Partition) []*ps.Block {
 	blocks := make([]*ps.Block, len(parts))
 	wanted := make(map[ps.Partition]*ps.Block, len(parts))

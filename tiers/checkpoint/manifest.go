@@ -21,24 +21,24 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// A checkpoint that is taken while training continues is several objects in a folder of its own, below the run's place,
-// and a manifest next to the folder. The manifest is written last, as a whole: everything it names is complete.
+// A checkpoint that is taken while training continues is several objects in a folder of its own, below the run's place, and a manifest next
+// to the folder. The manifest is written last, atomically: everything it names is complete.
 //
 //	PLACE/clock-000000120-1.1/i-0a1b2c.rows     the partitions that a machine backs up
 //	PLACE/clock-000000120-1.1-SHA256.json       the manifest
 //
-// The manifest's name has the SHA-256 of its content, and the manifest that of each part. So a reader that has a name, from the run's
-// journal or its controller, reads what was written, or nothing: others may have rights to write in the same store.
+// The manifest's name contains the SHA-256 of its content, and the manifest that of each part. So a reader with a name, from the run's
+// journal or its controller, reads what was written, or nothing: others may be allowed to write in the same store.
 
 // manifestForm is the form of manifests and parts.
 const manifestForm = 2
 
 const manifestSuffix = ".json"
 
-// largestManifest is beyond what any job's partitions need; nothing larger is read.
+// largestManifest exceeds what any job's partitions need; nothing larger is read.
 const largestManifest = 32 << 20
 
-// Manifest says what a checkpoint is made of.
+// Manifest describes a checkpoint's parts.
 type Manifest struct {
 	Form   int      `json:"form"`
 	Run    string   `json:"run"`
@@ -49,7 +49,7 @@ type Manifest struct {
 	Parts  []Part   `json:"parts"` // by partition
 }
 
-// Schema is what of a job's schema decides whether a checkpoint goes with it.
+// Schema is the part of a job's schema that decides whether a checkpoint matches it.
 type Schema struct {
 	Tables     []ps.Table `json:"tables"`
 	Partitions int        `json:"partitions"`
@@ -66,7 +66,7 @@ func IsManifest(name string) bool {
 	return strings.HasSuffix(name, manifestSuffix)
 }
 
-// NewManifest puts the parts of all machines together. Each partition must be there once.
+// NewManifest combines the parts of all machines. Each partition must occur once.
 func NewManifest(run string, schema *ps.Schema, clock ps.Clock, folder string, parts []Part) (*Manifest, error) {
 	m := &Manifest{Form: manifestForm, Run: run, Clock: clock, Folder: folder, Schema: schemaOf(schema), Parts: slices.Clone(parts)}
 	slices.SortFunc(m.Parts, func(a, b Part) int { return cmp.Compare(a.Partition, b.Partition) })
@@ -93,7 +93,7 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// Write stores the manifest below a place, and gives its name.
+// Write stores the manifest below a place, and returns its name.
 func (m *Manifest) Write(ctx context.Context, place string) (string, error) {
 	text, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -114,7 +114,7 @@ func (m *Manifest) Write(ctx context.Context, place string) (string, error) {
 	return name, nil
 }
 
-// ReadManifest reads what Write stored.
+// ReadManifest reads the result of Write.
 func ReadManifest(ctx context.Context, name string) (*Manifest, error) {
 	m, err := readManifest(ctx, name)
 	if err != nil {
@@ -159,10 +159,10 @@ func readManifest(ctx context.Context, name string) (_ *Manifest, err error) {
 	return m, nil
 }
 
-// formOf returns the form that a manifest declares, 0 if it declares none.
+// formOf returns the form that a manifest declares, 0 if none.
 func formOf(text []byte) int {
 	var m struct{ Form int }
-	_ = json.Unmarshal(text, &m) // whatever else it is
+	_ = json.Unmarshal(text, &m) // whatever else it contains
 	return m.Form
 }
 
@@ -171,10 +171,10 @@ func sumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Name returns that of a manifest below its place.
+// Name returns the name of a manifest below its place.
 func Name(manifest string) string { return path.Base(withoutQuery(manifest)) }
 
-// splitName takes a manifest's name apart. The checksum of one that has another form is empty, which is nothing's.
+// splitName parses a manifest's name. For a name of another form the checksum is empty, which never matches.
 func splitName(name string) (folder, sum string) {
 	name = strings.TrimSuffix(name, manifestSuffix)
 	at := len(name) - 2*sha256.Size - 1
@@ -191,7 +191,7 @@ func withoutQuery(name string) string {
 	return name
 }
 
-// Verify reads all of a checkpoint and compares its checksums. It is an ErrDamaged when something is not what it was.
+// Verify reads all of a checkpoint and compares its checksums. The error is ErrDamaged if something differs from what was written.
 func (m *Manifest) Verify(ctx context.Context, manifest string) error {
 	objects := map[string][]Part{}
 	for _, p := range m.Parts {
@@ -243,9 +243,8 @@ type Found struct {
 	Bytes    int64
 }
 
-// Newest returns the newest checkpoint below a place that is complete and undamaged, which it reads as a whole, and then the
-// older ones, unread. It considers only known names: anybody with write access may have added others. Doubts say why newer
-// ones are not there.
+// Newest returns the newest checkpoint below a place that is complete and undamaged, which it reads completely, and then the older ones,
+// unread. It considers only known names: anybody with write access may have added others. Doubts say why newer ones are missing.
 func Newest(ctx context.Context, place string, known func(name string) bool) (found []Found, doubts []error, err error) {
 	all, doubts, err := List(ctx, place, known)
 	if err != nil {
@@ -260,15 +259,15 @@ func Newest(ctx context.Context, place string, known func(name string) bool) (fo
 		case err == nil:
 			return all[i:], doubts, nil
 		case !errors.Is(err, ErrDamaged):
-			return nil, doubts, err // it may be well, and cannot be read now
+			return nil, doubts, err // it may be intact, but cannot be read now
 		}
 		doubts = append(doubts, err)
 	}
 	return nil, doubts, nil
 }
 
-// List returns the complete checkpoints below a place whose manifests' names are known (nil: all), the newest first. One that cannot be read, or lacks a part, is none;
-// doubts says why.
+// List returns the complete checkpoints below a place whose manifests' names are known (nil: all), the newest first. It skips those that
+// cannot be read, or lack a part; doubts says why.
 func List(ctx context.Context, place string, known func(name string) bool) (found []Found, doubts []error, err error) {
 	objects, err := blob.List(ctx, place)
 	if err != nil {
@@ -292,8 +291,8 @@ func List(ctx context.Context, place string, known func(name string) bool) (foun
 	return found, doubts, nil
 }
 
-// manifests returns the names of the manifests among objects, the newest first. That is the order in which they were written:
-// the one with the highest clock may be damaged, and the run have gone on from an older one.
+// manifests returns the names of the manifests among objects, the newest first. That is the order in which they were written: the one with
+// the highest clock may be damaged, and the run have continued from an older one.
 func manifests(objects []blob.Object, known func(name string) bool) (names []string) {
 	for _, o := range objects {
 		if strings.HasPrefix(o.Path, "clock-") && IsManifest(o.Path) && !strings.Contains(o.Path, "/") && (known == nil || known(o.Path)) {
@@ -320,8 +319,8 @@ func (m *Manifest) lacks(sizes map[string]int64) error {
 	return nil
 }
 
-// Prune removes all checkpoints below a place but the newest ones of known names (nil: all are), and what is left of others that
-// were never complete. None must be on its way meanwhile.
+// Prune removes all checkpoints below a place except the newest ones of known names (nil: all), and the remains of incomplete ones. None
+// may be in progress meanwhile.
 func Prune(ctx context.Context, place string, keep int, known func(name string) bool) error {
 	objects, err := blob.List(ctx, place)
 	if err != nil {
@@ -340,7 +339,7 @@ func Prune(ctx context.Context, place string, keep int, known func(name string) 
 		if kept[name] {
 			continue
 		}
-		failed = append(failed, blob.Remove(ctx, location.Join(place, name))) // first of all: it names what goes next
+		failed = append(failed, blob.Remove(ctx, location.Join(place, name))) // first: it names what is removed next
 	}
 	for _, o := range objects {
 		folder, _, below := strings.Cut(o.Path, "/")

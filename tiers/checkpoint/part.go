@@ -24,7 +24,7 @@ import (
 //	uint64   per row: table << 48 | row
 //	uint32   per cell: its bits
 //
-// One object has the parts of one machine one after the other. The manifest says where each begins and its SHA-256.
+// One object has the parts of one machine one after another. The manifest has the offset and the SHA-256 of each.
 
 const (
 	pieceHeader = 8
@@ -32,12 +32,12 @@ const (
 	pieceBytes  = 256 << 10
 )
 
-// Rows gives a partition's rows piece by piece, none at the end (ps.Held).
+// Rows returns a partition's rows piece by piece, none at the end (ps.Held).
 type Rows interface {
 	Next(bytes int) (ps.Block, error)
 }
 
-// Part is where the rows of a partition are.
+// Part is the location of a partition's rows.
 type Part struct {
 	Partition ps.Partition `json:"partition"`
 	Object    string       `json:"object"` // below the checkpoint's folder
@@ -52,7 +52,7 @@ type Source struct {
 	Rows      Rows
 }
 
-// SaveParts writes partitions into one object below a folder, and says where each is.
+// SaveParts writes partitions into one object below a folder, and returns their locations.
 func SaveParts(ctx context.Context, folder, object string, sources []Source) ([]Part, error) {
 	parts := make([]Part, 0, len(sources))
 	err := blob.Write(ctx, location.Join(folder, object), func(w io.Writer) error {
@@ -109,7 +109,7 @@ func (w *partWriter) write(b *ps.Block) error {
 	return err
 }
 
-// loadPart reads a partition and checks it to the last bit.
+// loadPart reads a partition and verifies every byte.
 func loadPart(ctx context.Context, folder string, schema *ps.Schema, part Part) (_ *ps.Block, err error) {
 	file, err := blob.OpenRange(ctx, location.Join(folder, part.Object), part.Offset, part.Bytes)
 	if err != nil {
@@ -133,7 +133,7 @@ func loadPart(ctx context.Context, folder string, schema *ps.Schema, part Part) 
 	return rows, nil
 }
 
-// verify reads an object's parts, which follow each other, and compares their checksums.
+// verify reads an object's parts, which are consecutive, and compares their checksums.
 func verify(ctx context.Context, folder string, parts []Part) (err error) {
 	first, last := parts[0], parts[len(parts)-1]
 	file, err := blob.OpenRange(ctx, location.Join(folder, first.Object), first.Offset, last.Offset+last.Bytes-first.Offset)
@@ -175,7 +175,7 @@ func (r *readErrors) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readPart takes no more memory than the given bytes need, whatever sizes they claim.
+// readPart uses no more memory than the given bytes need, whatever sizes they claim.
 func readPart(r io.Reader, bytes int64) (*ps.Block, error) {
 	rows := &ps.Block{}
 	var header [pieceHeader]byte

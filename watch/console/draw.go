@@ -32,8 +32,7 @@ type picture struct {
 	watching bool // another's run
 }
 
-// draw makes the screen at a market time. It is exactly height lines of at most width cells; the events get
-// the lines that are left.
+// draw makes the screen at a market time. It is exactly height lines of at most width cells; the events get the remaining lines.
 func (s picture) draw(now time.Time, width, height, interrupted int) string {
 	if width <= 0 || height <= 0 {
 		return ""
@@ -91,7 +90,7 @@ func (s picture) titleLine(now time.Time, width int) string {
 	return title.Render(left + strings.Repeat(" ", gap) + right + " ")
 }
 
-// what returns the kind of run, and of training what is trained.
+// what returns the kind of run or, when training, of model.
 func (s picture) what() string {
 	kind := s.Start.JobKind()
 	if d := s.Start.Program; d != nil && d.Tasks > 0 {
@@ -157,7 +156,7 @@ func (s picture) machineLines(width, height int) []string {
 	case journal.Training:
 	case journal.DiLoCo:
 		lines[0] = fmt.Sprintf(" %s  %d, averaged by %d reliable", bold.Render("replicas"), transient, reliable)
-	default: // nothing of theirs is reliable or has stages
+	default: // programs have nothing reliable and no stages
 		lines[0] = fmt.Sprintf(" %s %d", bold.Render("machines"), transient+reliable)
 	}
 	if text := useText(s.Ledger.UseNow()); text != "" {
@@ -220,7 +219,7 @@ func (s picture) moneyLines(now time.Time, width int) []string {
 	return s.fit(width, parts...)
 }
 
-// eventLines returns the last events, as many as there is room for; on a narrow screen their reasons are cut off.
+// eventLines returns the last events, as many as fit; on a narrow screen their reasons are truncated.
 func (s picture) eventLines(room, width int) []string {
 	var lines []string
 	for _, l := range s.Events(room) {
@@ -277,7 +276,7 @@ func spark(values []float64, n int) string {
 	return b.String()
 }
 
-// useText sums up what machines use now; empty where nothing is known.
+// useText summarises machines' current resource use; empty if unknown.
 func useText(now []cost.MachineUse) string {
 	var cores, gpu float64
 	var vcpu, gpus int

@@ -11,10 +11,10 @@ import (
 	"github.com/tierml/tierml/internal/terminal"
 )
 
-// refresh is how often the live view is drawn. The terminal gets only what has changed.
+// refresh is the interval at which the live view is drawn. The terminal gets only what has changed.
 const refresh = 200 * time.Millisecond
 
-// startLive runs the live view until Close. If it fails, plain lines take its place.
+// startLive runs the live view until Close. If it fails, plain lines replace it.
 func (c *Console) startLive(ctx context.Context) {
 	options := []tea.ProgramOption{tea.WithOutput(terminal.Raw(c.out)), tea.WithoutSignalHandler(), tea.WithContext(ctx)}
 	if c.opts.Input != nil {
@@ -22,7 +22,7 @@ func (c *Console) startLive(ctx context.Context) {
 	}
 	c.program = tea.NewProgram(screen{console: c, interrupts: make(chan struct{}, 1)}, options...)
 	c.done.Go(func() {
-		_, err := c.program.Run() // which gives the terminal back in any case, also after a panic in it
+		_, err := c.program.Run() // which always restores the terminal, even after a panic
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.closed || err == nil || errors.Is(err, context.Canceled) {
@@ -34,7 +34,7 @@ func (c *Console) startLive(ctx context.Context) {
 	})
 }
 
-// screen is the live view as bubbletea wants it. All it knows is in the console.
+// screen adapts the live view to bubbletea. Its state is in the console.
 type screen struct {
 	console       *Console
 	width, height int

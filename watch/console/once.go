@@ -12,13 +12,13 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// onceWidth and onceHeight are the size of the screen drawn where there is no terminal.
+// onceWidth and onceHeight are the size of the screen drawn without a terminal.
 const (
 	onceWidth  = 100
 	onceHeight = 30
 )
 
-// WriteOnce writes what the live view would show of a run as it stands, without the keys; colours only when they are wanted.
+// WriteOnce writes the present live view of a run, without the keys, and with colours only on request.
 func WriteOnce(out io.Writer, s *status.Status, color bool) error {
 	return writeOnce(out, s, cmp.Or(table.Width(out), onceWidth), color)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/tierml/tierml/internal/terminal"
 )
 
-// narrow is the width below which a line has its most important part only.
+// narrow is the width below which a line has only its most important part.
 const narrow = 60
 
-// fit returns parts as one line, or as a line each where they do not fit; empty parts are left out.
+// fit joins parts on one line, or one line each if they do not fit; empty parts are omitted.
 func (picture) fit(width int, parts ...string) (lines []string) {
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	if line := " " + strings.Join(parts, ", "); ansi.StringWidth(line) <= width {
@@ -32,7 +32,7 @@ func (picture) fit(width int, parts ...string) (lines []string) {
 	return lines
 }
 
-// programLines returns the states of ranks or tasks, the best trial, and the members that matter most as far as there is room for them.
+// programLines returns the states of ranks or tasks, the best trial, and the most important members as far as they fit.
 func (s picture) programLines(now time.Time, width, height int) (lines []string) {
 	p := s.Ledger.Programs(now)
 	if p == nil || len(p.Members) == 0 {
@@ -50,7 +50,7 @@ func (s picture) programLines(now time.Time, width, height int) (lines []string)
 	slices.SortStableFunc(members, func(a, b cost.Member) int { return cmp.Compare(order[a.State], order[b.State]) })
 	most := max(2, height/5)
 	for i, m := range members {
-		if order[m.State] == 0 && p.Tasks > 0 { // those that have ended are in the report
+		if order[m.State] == 0 && p.Tasks > 0 { // ended ones are in the report
 			break
 		}
 		if i == most {
@@ -85,7 +85,7 @@ func memberLine(m cost.Member, width int) string {
 	return text + soft.Render(" on "+terminal.Line(m.Machine)+" "+terminal.Line(words.Pool(m.Pool)))
 }
 
-// lastLines is how much of a failed program's output is on the screen.
+// lastLines is the number of lines of a failed program's output on the screen.
 const lastLines = 8
 
 // failureLines returns why the run failed, and what can be done about it.

@@ -13,24 +13,24 @@ import (
 
 // Acts are the buttons that pages of running runs offer to clients with the token, in addition to more and fewer machines. A nil one is not offered.
 type Acts struct {
-	// Stop has the run in a directory end in order, and does not wait for the end.
+	// Stop ends the run in a directory gracefully, and does not wait for the end.
 	Stop func(ctx context.Context, dir string) error
-	// Scaling refuses more or fewer workers of the run in a directory; nil = none is refused.
+	// Scaling returns why a run must not get more or fewer workers; nil = none is refused.
 	Scaling func(dir string, workers int32) error
-	// Delete removes a run that has ended from the disk, or says why that must not be.
+	// Delete removes an ended run from the disk, or returns why it must not.
 	Delete func(ctx context.Context, dir string) error
 	// Drill disturbs the run, waits until it continues, and returns the report.
 	Drill func(ctx context.Context, dir, do string) (string, error)
 }
 
-// Offers sets what pages behind a token offer. It is to be called before the board serves.
+// Offers sets the actions of pages behind a token. Call it before the board serves.
 func (b *Board) Offers(a Acts) { b.acts = a }
 
 // by names the dashboard in journals.
 const by = "the dashboard"
 
-// act does what a form of a run's page asks for, and shows the result. Only Guarded serves it: the gate before it admits a browser's POST
-// from our own pages alone.
+// act executes a form of a run's page, and shows the result. Only Guarded serves it: its gate admits a browser's POST only from our own
+// pages.
 func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 	r := b.named(w, request)
 	if r == nil {

@@ -1,8 +1,7 @@
-// Package dashboard shows runs in progress: pages for a browser, JSON for programs, metrics for Prometheus. It reads
-// the journals below a directory, so it runs in any process, is started and stopped at any time, and shows what the
-// report of the run will say.
+// Package dashboard shows runs in progress: pages for a browser, JSON for programs, metrics for Prometheus. It reads the journals below a
+// directory, so it runs in any process, can be started and stopped at any time, and shows what the run's report will say.
 //
-// It shows runs and knows nothing about how they are made. Behind a token its pages also stop, scale and drill them, by Acts.
+// It shows runs and does not know how they are made. Behind a token its pages also stop, scale and drill them, by Acts.
 package dashboard
 
 import (
@@ -26,10 +25,10 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// look is how often the directory is looked at for new runs and running runs again.
+// look is the interval at which the directory is searched for new runs and running runs are read.
 const look = time.Second
 
-// atOnce is how many runs are read from their beginning at a time.
+// atOnce bounds the runs that are read from the beginning at the same time.
 const atOnce = 8
 
 // Board follows the runs below a directory.
@@ -38,9 +37,9 @@ type Board struct {
 	log  *slog.Logger
 	now  func() time.Time
 
-	manager func(*http.Request) Manager                           // nil where no job server keeps the runs
-	rights  func(r *http.Request, s Summary) (sees, changes bool) // nil = every client sees and changes everything
-	shown   func(text string) string                              // of runs' files and settings
+	manager func(*http.Request) Manager                           // nil if no job server manages the runs
+	rights  func(r *http.Request, s Summary) (sees, changes bool) // nil = every client may see and change everything
+	shown   func(text string) string                              // replaces private parts of runs' files and settings
 	acts    Acts
 	listed  kept
 	swept   kept
@@ -48,22 +47,22 @@ type Board struct {
 	places  chan struct{} // of runs that are being read for the first time
 
 	wholeMu sync.Mutex
-	whole   []*run // that have ended and are in memory as a whole, the last used at the end
+	whole   []*run // ended runs that are completely in memory, the last used at the end
 
 	mu   sync.Mutex
 	runs map[string]*run // by the name of the directory
 }
 
-// ManagedBy has the list show what a job server says of its jobs to a client (nil: to metrics, which are of all), and limits which runs a client
-// sees and changes; nil rights are those to everything. It is to be called before the board serves.
+// ManagedBy adds a job server's information about its jobs to the list (client nil: for metrics, about all), and limits which runs a client
+// sees and changes; with nil rights, everything. Call it before the board serves.
 func (b *Board) ManagedBy(says func(*http.Request) Manager, rights func(r *http.Request, s Summary) (sees, changes bool)) {
 	b.manager, b.rights = says, rights
 }
 
-// Shows has files and settings of runs appear as shown returns them. It is to be called before the board serves.
+// Shows filters files and settings of runs through shown. Call it before the board serves.
 func (b *Board) Shows(shown func(text string) string) { b.shown = shown }
 
-// may returns what a client sees and changes.
+// may returns whether a client may see and change a run.
 func (b *Board) may(r *http.Request, s Summary) (sees, changes bool) {
 	if b.rights == nil {
 		return true, true
@@ -71,27 +70,27 @@ func (b *Board) may(r *http.Request, s Summary) (sees, changes bool) {
 	return b.rights(r, s)
 }
 
-// New makes a board; Run fills it. Now is the wall clock.
+// New returns an empty board; Run fills it. Now is the wall clock.
 func New(root string, now func() time.Time, log *slog.Logger) *Board {
 	return &Board{root: root, log: log, now: now, shown: func(text string) string { return text }, places: make(chan struct{}, atOnce), runs: map[string]*run{}}
 }
 
-// run is one that is followed. It is reread when it continues after its end.
+// run is a run that is followed. It is reread if it continues after its end.
 type run struct {
 	dir   string
 	shown kept
 
 	mu     sync.Mutex
 	lines  int            // read
-	status *status.Status // nil when it has ended and was not used lately: brief has what lists need
+	status *status.Status // nil if it has ended and was not used recently: brief has what lists need
 	brief  *Summary
 	start  journal.StartDetails // kept with it
 	counts *counts
-	book   *desk.Reader     // of slots, where the run is of shared hosts
+	book   *desk.Reader     // of slots, for a run of shared hosts
 	tests  []cost.LossPoint // nil = not requested
 	going  bool
-	caught bool // all that was there has been read
-	// written is when the journal of a run that has ended was written to last.
+	caught bool // everything written so far has been read
+	// written is when an ended run's journal was last written to.
 	written time.Time
 	err     error
 	follow  context.CancelFunc
@@ -146,13 +145,13 @@ func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
 	}
 }
 
-// name returns that of the run's directory.
+// name returns the name of the run's directory.
 func (r *run) name() string { return filepath.Base(r.dir) }
 
-// link returns that of the run's page.
+// link returns the link to the run's page.
 func (r *run) link() string { return "/runs/" + url.PathEscape(r.name()) }
 
-// heard returns how many lines were read, and whether more may come.
+// heard returns the number of lines read, and whether more may come.
 func (r *run) heard() (lines int, going bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,11 +192,11 @@ func (b *Board) read(ctx context.Context, r *run) {
 	}
 }
 
-// wholeAtOnce is how many runs that have ended stay in memory as a whole; of the others lists and metrics remain, and their
-// journals are read again on request.
+// wholeAtOnce is the number of ended runs kept completely in memory; for the others lists and metrics remain, and their journals are reread
+// on request.
 const wholeAtOnce = 16
 
-// remember keeps an ended run as the last used, and drops another one.
+// remember marks an ended run as last used, and drops another one.
 func (b *Board) remember(r *run) {
 	b.wholeMu.Lock()
 	defer b.wholeMu.Unlock()
@@ -208,7 +207,7 @@ func (b *Board) remember(r *run) {
 	}
 }
 
-// shrink forgets all but what lists and metrics need of a run that has ended.
+// shrink drops everything about an ended run except what lists and metrics need.
 func (r *run) shrink(now time.Time) {
 	brief := r.summary(now)
 	r.mu.Lock()

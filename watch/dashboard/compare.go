@@ -16,17 +16,17 @@ import (
 	"github.com/tierml/tierml/internal/journal/words"
 )
 
-// comparedAtOnce is how many runs stand side by side at most.
+// comparedAtOnce is the maximum number of runs side by side.
 const comparedAtOnce = 8
 
-// compareView is what compare.html sees.
+// compareView is the data of compare.html.
 type compareView struct {
 	frame
 	Runs   []cost.Named
 	Rows   []comparedRow // the figures, then the settings that differ
 	Charts []page.Drawing
 	JSON   string
-	Note   string // why these do not compare
+	Note   string // why the runs are not comparable
 }
 
 // comparedRow is a figure or a setting of each run.
@@ -87,7 +87,7 @@ var figures = []struct {
 	}},
 }
 
-// compare shows two to eight runs side by side; its address can be sent.
+// compare shows two to eight runs side by side; its address can be shared.
 func (b *Board) compare(w http.ResponseWriter, request *http.Request) {
 	named, jobs := b.compared(w, request)
 	if named == nil {
@@ -132,7 +132,8 @@ func (b *Board) compareJSON(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// compared returns the reports and job files of the runs that a request names; without two it is answered, and nothing returned.
+// compared returns the reports and job files of the runs that a request names; with fewer than two it answers the request and returns
+// nothing.
 func (b *Board) compared(w http.ResponseWriter, request *http.Request) (named []cost.Named, jobs []map[string]string) {
 	names := slices.Clone(request.URL.Query()["run"])
 	if slices.Sort(names); len(slices.Compact(names)) < 2 || len(names) > comparedAtOnce {
@@ -166,7 +167,7 @@ func (b *Board) compared(w http.ResponseWriter, request *http.Request) (named []
 	return named, jobs
 }
 
-// testedOrAll leaves out the points without a test loss where others have one.
+// testedOrAll omits the points without a test loss if others have one.
 func testedOrAll(points []cost.LossPoint) []cost.LossPoint {
 	tested := slices.DeleteFunc(slices.Clone(points), func(p cost.LossPoint) bool { return p.Test == nil })
 	if len(tested) > 0 {
@@ -175,7 +176,7 @@ func testedOrAll(points []cost.LossPoint) []cost.LossPoint {
 	return points
 }
 
-// differences lists the settings of job files that are not the same in all, by name.
+// differences lists the settings of job files that differ, by name.
 func differences(jobs []map[string]string) (rows []comparedRow) {
 	names := map[string]bool{}
 	for _, job := range jobs {
@@ -211,7 +212,7 @@ func flatten(job json.RawMessage) map[string]string {
 		}
 	}
 	var fields map[string]any
-	if json.Unmarshal(job, &fields) == nil { // of one that cannot be read nothing is compared
+	if json.Unmarshal(job, &fields) == nil { // an unreadable one has no settings to compare
 		add("", fields)
 	}
 	return out

@@ -11,22 +11,22 @@ import (
 	"github.com/tierml/tierml/cost/page"
 )
 
-// eventsAtATime is how many events are on a page.
+// eventsAtATime is the number of events on a page.
 const eventsAtATime = 200
 
-// eventsView is what events.html sees.
+// eventsView is the data of events.html.
 type eventsView struct {
 	frame
 	Run, Link string
 	Q, Kind   string
 	Kinds     []string
 	Shown     []cost.Event // the newest first
-	Of, All   int          // that match; in all
+	Of, All   int          // that match; in total
 	From, To  int          // counted from the newest
 	pager
 }
 
-// events serves those of a run that have the words of q in them, and are of a kind.
+// events serves a run's events that contain the words of q, and are of a kind.
 func (b *Board) events(w http.ResponseWriter, request *http.Request) {
 	r := b.named(w, request)
 	if r == nil {
@@ -56,7 +56,7 @@ func (b *Board) events(w http.ResponseWriter, request *http.Request) {
 	show(w, request, "events.html", v)
 }
 
-// mentions reports whether all words are in an event: in what it says, when it was, or the machines it is about.
+// mentions reports whether an event contains all words: in its text, its time, or the machines it is about.
 func mentions(e cost.Event, words string) bool {
 	if words == "" {
 		return true
@@ -70,7 +70,7 @@ func mentions(e cost.Event, words string) bool {
 	return true
 }
 
-// pager cuts a long list into pages.
+// pager splits a long list into pages.
 type pager struct {
 	first, last   int // of the list
 	Newer, Older  string
@@ -94,7 +94,7 @@ func newPager(r *http.Request, length, size int) pager {
 	return p
 }
 
-// with returns the address of a request with another value of one parameter; of all others those that say something.
+// with returns the address of a request with one parameter changed, and without empty ones.
 func with(r *http.Request, name, value string) string {
 	q := url.Values{}
 	for key, values := range r.URL.Query() {

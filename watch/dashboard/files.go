@@ -15,10 +15,10 @@ import (
 	"github.com/tierml/tierml/cost/page"
 )
 
-// runFile is one that a run leaves, and that people ask for.
+// runFile is a file of a run that people may request.
 type runFile struct {
 	name, what, kind string
-	model            bool // only those with the token may have it
+	model            bool // only for clients with the token
 }
 
 var runFiles = []runFile{
@@ -31,7 +31,7 @@ var runFiles = []runFile{
 	{"model.safetensors", "the trained model", "application/octet-stream", true},
 }
 
-// files lists those that are there.
+// files lists those that exist.
 func files(dir string, models bool) []page.File {
 	var out []page.File
 	for _, f := range runFiles {
@@ -76,13 +76,13 @@ func (b *Board) file(w http.ResponseWriter, request *http.Request, models bool) 
 		out = z
 	}
 	if runFiles[i].model {
-		_, _ = io.Copy(out, in) // the client may be gone
+		_, _ = io.Copy(out, in) // the client may have disconnected
 		return
 	}
 	_ = CopyLines(out, in, b.shown)
 }
 
-// CopyLines copies each line as shown returns it. A client that is gone is no error.
+// CopyLines copies lines through shown. A disconnected client is no error.
 func CopyLines(to io.Writer, from io.Reader, shown func(line string) string) error {
 	for lines := bufio.NewReader(from); ; {
 		line, err := lines.ReadString('\n')

@@ -30,7 +30,7 @@ func ReadHosts(ctx context.Context, dir string) (shared.View, error) {
 	return *v, nil
 }
 
-// view is nil unless the run is of shared hosts.
+// view returns nil unless the run is of shared hosts.
 func (r *run) view(now time.Time, granted map[string]string) (*shared.View, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +45,7 @@ func (r *run) view(now time.Time, granted map[string]string) (*shared.View, erro
 	return &v, err
 }
 
-// views returns those of shared hosts that are kept now.
+// views returns the views of the present shared hosts.
 func (b *Board) views(granted map[string]string) (all []shared.View, err error) {
 	for _, r := range b.sharing() {
 		v, err := r.view(b.now(), granted)
@@ -68,7 +68,7 @@ func (b *Board) sharing() []*run {
 	})
 }
 
-// Hosts returns the shared hosts as a client sees them: jobs that it may not see are counted, not named.
+// Hosts returns the shared hosts as a client may see them: hidden jobs are counted, not named.
 func (b *Board) Hosts(request *http.Request) ([]shared.View, error) {
 	var granted map[string]string
 	if b.manager != nil {
@@ -90,8 +90,8 @@ func (b *Board) Hosts(request *http.Request) ([]shared.View, error) {
 	return out, err
 }
 
-// Place notes in rows on which shared hosts running jobs have slots, and what they pay: a job's own journal counts the hours that
-// its slots have begun as if nobody shared them.
+// Place adds to rows the shared hosts on which running jobs have slots, and what they pay: a job's own journal counts the hours that its
+// slots have begun as if nobody shared them.
 func Place(rows []Summary, views ...shared.View) {
 	for _, v := range views {
 		for _, j := range v.Jobs {
@@ -107,7 +107,7 @@ func Place(rows []Summary, views ...shared.View) {
 	}
 }
 
-// pays replaces what a run has cost; what it has saved changes by the difference.
+// pays replaces the cost of a run, and adjusts its saving.
 func (s *Summary) pays(usd, perHour string) {
 	now, err1 := market.ParseUSD(usd)
 	before, err2 := market.ParseUSD(s.Spent)

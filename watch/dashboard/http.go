@@ -24,7 +24,7 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// refresh is how often an open page is refreshed.
+// refresh is the interval at which an open page is refreshed.
 const refresh = 2 * time.Second
 
 // Handler serves
@@ -45,11 +45,11 @@ const refresh = 2 * time.Second
 //	GET /api/runs/NAME           a run's report as JSON, as of now: what `tierml report -o json` prints
 //	GET /metrics                 for Prometheus
 //
-// It answers only requests that name this host by a loopback address: a web page somewhere else cannot have a browser
-// read them. That is for a board on loopback; elsewhere Guarded serves behind a token.
+// It answers only requests that name this host by a loopback address, so that foreign web pages cannot make a browser read them. That is
+// for a board on loopback; elsewhere Guarded serves behind a token.
 func (b *Board) Handler() http.Handler { return access.LocalHost(b.serve(false)) }
 
-// Guarded is Handler behind access.Gate: clients with the token may also fetch the models, and stop, scale and drill runs.
+// Guarded is Handler behind access.Gate: clients with the token may also fetch models, and stop, scale and drill runs.
 func (b *Board) Guarded() http.Handler { return b.serve(true) }
 
 func (b *Board) serve(trusted bool) http.Handler {
@@ -60,7 +60,7 @@ func (b *Board) serve(trusted bool) http.Handler {
 	return strict(mux)
 }
 
-// Patterns lists those of Guarded.
+// Patterns lists the patterns of Guarded.
 func (b *Board) Patterns() []string { return slices.Sorted(maps.Keys(b.pages(true))) }
 
 func (b *Board) pages(trusted bool) map[string]http.Handler {
@@ -95,7 +95,7 @@ func (b *Board) pages(trusted bool) map[string]http.Handler {
 	return pages
 }
 
-// Summaries returns the runs in their order, as of now.
+// Summaries returns the present runs in order.
 func (b *Board) Summaries() []Summary {
 	rows := []Summary{}
 	for _, r := range b.all() {
@@ -147,7 +147,7 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 		}
 		live.Files, live.Granted = files(r.dir, trusted), granted
 		if b.manager != nil {
-			live.Resume = "" // the job server's to do
+			live.Resume = "" // resuming is up to the job server
 		}
 		if report.Programs != nil {
 			live.Output = r.output(report.Programs, b.shown)
@@ -174,7 +174,7 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 	is.send(w, request)
 }
 
-// pageKey returns what a page that is kept was made of: of a running run any lines will do for a moment.
+// pageKey returns the inputs of a cached page: for a running run, recent lines are good enough.
 func pageKey(trusted, changes, going bool, lines int) string {
 	if going {
 		lines = -1
@@ -182,7 +182,7 @@ func pageKey(trusted, changes, going bool, lines int) string {
 	return fmt.Sprint(trusted, changes, lines)
 }
 
-// named returns the run that a request names and whose client sees it; without one the request is answered, and it is nil.
+// named returns the run that a request names and whose client may see it; otherwise it answers the request and returns nil.
 func (b *Board) named(w http.ResponseWriter, request *http.Request) *run {
 	name := request.PathValue("name")
 	r := b.find(name)
@@ -228,7 +228,7 @@ func (b *Board) reportOf(ctx context.Context, r *run) (*cost.Report, *page.Live,
 
 var errForgotten = errors.New("it has to be read anew")
 
-// report makes the report of a run as of now, and what is said of one in progress.
+// report returns the present report of a run, and its live state if it is running.
 func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,7 +249,7 @@ func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 	return report, r.live(report), nil
 }
 
-// live needs the lock.
+// live requires the lock.
 func (r *run) live(report *cost.Report) *page.Live {
 	s, state, now := r.status, report.Run.Outcome, report.Run.AsOf
 	l := &page.Live{Name: r.name(), Runs: "/", Refresh: refresh, Running: status.Active(state), Stage: s.Stage, Clock: s.Clock,

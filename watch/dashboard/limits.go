@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// promise is what a job, in its own words, says of its run beforehand.
+// promise is what a job file says about its run in advance.
 type promise struct {
 	Group  string
 	Budget string
@@ -22,7 +22,7 @@ type promise struct {
 	Train *struct{ Staleness *float64 }
 }
 
-// promiseOf reads a job as it is in the journal; of one that cannot be read nothing is promised.
+// promiseOf decodes a job in the journal; an unreadable one promises nothing.
 func promiseOf(job json.RawMessage) (p promise) {
 	if json.Unmarshal(job, &p) != nil {
 		return promise{}

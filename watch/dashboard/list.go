@@ -49,11 +49,11 @@ var functions = template.FuncMap{
 	"runOf":  shared.RunOf,
 }
 
-// frame is what all pages have.
+// frame is common to all pages.
 type frame struct {
 	Style   template.CSS
 	Script  template.JS
-	Refresh int64 // milliseconds; 0 = the page stays as it is
+	Refresh int64 // milliseconds; 0 = no refresh
 }
 
 func newFrame(live bool) frame {
@@ -64,7 +64,7 @@ func newFrame(live bool) frame {
 	return f
 }
 
-// show renders a page; an error leaves no half a page.
+// show renders a page; on errors it sends no partial page.
 func show(w http.ResponseWriter, r *http.Request, name string, v any) {
 	var b bytes.Buffer
 	if err := pages().ExecuteTemplate(&b, name, v); err != nil {
@@ -86,32 +86,32 @@ func trouble(w http.ResponseWriter, status int, title, what string) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Clean(b.Bytes())) // the client may be gone
+	_, _ = w.Write(page.Clean(b.Bytes())) // the client may have disconnected
 }
 
-// rowsAtATime is how many runs are on a page of the list.
+// rowsAtATime is the number of runs on a page of the list.
 const rowsAtATime = 50
 
-// Manager is what a job server says about its jobs, on top of the list.
+// Manager is a job server's information about its jobs, in addition to the list.
 type Manager struct {
 	Running, MaxRunning int
 	Queued, MaxQueued   int
 	Spent, Rate         market.USD        // of all jobs: so far, and per hour now
 	Budget, PerHour     market.USD        // the limits; 0 = none
-	Held                string            // why nothing that waits is started
+	Held                string            // why waiting jobs are not started
 	Jobs                []Row             // all, including those without a journal, in order
-	Granted             map[string]string // why running jobs have the slots that they have, by a scheduler
+	Granted             map[string]string // a scheduler's reasons for running jobs' slots
 	Sweeps              []Sweep           // the newest first
 	Grants              *Grants           // nil = no scheduler
 	Groups              map[string]GroupLimits
-	Deleted             []Summary // they still count in what days, groups and users have spent
+	Deleted             []Summary // they still count in the spending of days, groups and users
 }
 
-// Grants are what a scheduler has decided last.
+// Grants are a scheduler's last decisions.
 type Grants struct {
 	Workers int           // granted to all jobs
-	Paused  int           // jobs without workers that had some
-	Longest time.Duration // since the arrival of the job that has waited longest for its first workers, by the wall clock
+	Paused  int           // jobs that lost all their workers
+	Longest time.Duration // since the arrival of the job that has waited longest for its first workers, in wall-clock time
 }
 
 // Row is a run of a job server. State and Why of its Summary are the job's.
@@ -120,7 +120,7 @@ type Row struct {
 	Place int // in the queue, from 1
 }
 
-// listView is what list.html sees.
+// listView is the data of list.html.
 type listView struct {
 	frame
 	Root      string // empty = not shown
@@ -129,10 +129,10 @@ type listView struct {
 	Attention []attention
 	Days      []day
 	Shares    []*share
-	Month     string // that of Shares
+	Month     string // the month of Shares
 	Rows      []Row
 	Of, All   int
-	Archives  bool // those are listed
+	Archives  bool // archived runs are listed
 	Archived  int  // runs
 	Q         string
 	Filtered  bool
@@ -144,11 +144,11 @@ type listView struct {
 
 // facet is a property of runs by which the list is filtered.
 type facet struct {
-	Key, Label, Is string // Is is the value that was chosen; empty = any
+	Key, Label, Is string // Is is the chosen value; empty = any
 	Values         []counted
 }
 
-// counted is a value of a facet, and how many runs have it.
+// counted is a value of a facet, and its number of runs.
 type counted struct {
 	Value, Link string
 	Runs        int
@@ -165,7 +165,7 @@ var facets = []struct {
 	{"user", "User", func(r Row) string { return r.User }},
 }
 
-// filter keeps the rows with the words of q and the chosen values, and counts the values of all.
+// filter keeps the rows that contain the words of q and have the chosen values, and counts the values of all.
 func (v *listView) filter(r *http.Request, all []Row) {
 	v.Q = r.FormValue("q")
 	chosen := make([]string, len(facets))
@@ -201,19 +201,19 @@ func (v *listView) filter(r *http.Request, all []Row) {
 // attention is a run that needs attention, and why.
 type attention struct{ Run, Why string }
 
-// day is what the runs that began on a day cost and saved.
+// day is the cost and saving of the runs that began on a day.
 type day struct {
 	Day          string
 	Runs         int
 	Spent, Saved market.USD
-	Replayed     market.USD // spent on replayed markets, no real money
-	Bar          float64    // percent of the dearest day shown
+	Replayed     market.USD // spent on replayed markets, not real money
+	Bar          float64    // percent of the most expensive day shown
 }
 
-// daysShown is how many days have a line.
+// daysShown is the number of days with a line.
 const daysShown = 7
 
-// needing gathers what needs a reader: the newest runs that failed or are paused.
+// needing collects what needs attention: the newest runs that failed or are paused.
 func (v *listView) needing(all []Row) {
 	for _, j := range all {
 		switch {
@@ -223,13 +223,13 @@ func (v *listView) needing(all []Row) {
 			v.Attention = append(v.Attention, attention{j.Run, cmp.Or(j.Why, "it is paused")})
 		}
 	}
-	if n := len(v.Attention) - attentionShown; n > 0 { // the newest are the last of the list
+	if n := len(v.Attention) - attentionShown; n > 0 { // the newest are last in the list
 		v.Attention = v.Attention[n:]
 	}
 	slices.Reverse(v.Attention)
 }
 
-// addDays sums up what the runs of the last days cost.
+// addDays sums up the cost of the last days' runs.
 func (v *listView) addDays(all []Row) {
 	byDay := map[string]*day{}
 	for _, j := range all {
@@ -264,7 +264,7 @@ func (v *listView) addDays(all []Row) {
 	}
 }
 
-// attentionShown is how many runs that need attention have a line.
+// attentionShown is the number of runs needing attention with a line.
 const attentionShown = 5
 
 // column is a head that sorts.
@@ -273,7 +273,7 @@ type column struct {
 	Number              bool
 }
 
-// sorts are the columns in their order; less is better with nil.
+// sorts are the columns in order; nil means less is better.
 var sorts = []struct {
 	key, title string
 	number     bool
@@ -333,7 +333,7 @@ func (b *Board) listView(r *http.Request) listView {
 			all = append(all, Row{Summary: s})
 		}
 	}
-	paid := slices.Clip(all) // archived and deleted ones, too
+	paid := slices.Clip(all) // including archived and deleted ones
 	if v.Manager != nil {
 		for _, s := range v.Manager.Deleted {
 			paid = append(paid, Row{Summary: s})
@@ -360,15 +360,15 @@ func (b *Board) listView(r *http.Request) listView {
 	return v
 }
 
-// rank puts the states that are looked for first in front.
+// rank orders states by interest.
 var rank = map[string]int{status.Running: -4, status.Waiting: -3, status.Paused: -2, "queued": -1}
 
-// byInterest returns the order without another: what runs, what waits in its place, and the others, the newest first.
+// byInterest returns the default order: running, waiting by position, and the others, the newest first.
 func byInterest(a, b Row) int {
 	return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(a.Place, b.Place), b.Started.Compare(a.Started), runs.Compare(b.Run, a.Run))
 }
 
-// sort puts the rows in the order of the parameter sort: a column, with a minus before it from the greatest on.
+// sort sorts the rows by the parameter sort: a column, with a minus for descending order.
 func (v *listView) sort(r *http.Request) {
 	by, down := strings.CutPrefix(r.FormValue("sort"), "-")
 	slices.SortStableFunc(v.Rows, byInterest)
@@ -386,7 +386,7 @@ func (v *listView) sort(r *http.Request) {
 				}
 				return s.compare(a, b)
 			})
-		} else if s.number { // numbers are looked at from the greatest on
+		} else if s.number { // numbers start descending
 			c.Link = with(r, "sort", "-"+s.key)
 		}
 		v.Columns = append(v.Columns, c)

@@ -19,20 +19,20 @@ import (
 	"github.com/tierml/tierml/internal/terminal"
 )
 
-// logShown is how much of a log's end is on a page, in bytes.
+// logShown is the size of the end of a log on a page, in bytes.
 const logShown = 32 << 10
 
 // controllerLog is the name of the controller's log.
 const controllerLog = "controller"
 
-// logsView is what logs.html sees.
+// logsView is the data of logs.html.
 type logsView struct {
 	frame
 	Run, Link string
-	Names     []string // of all logs, the controller's first; of programs, last
+	Names     []string // of all logs, the controller's first; programs' last
 	Of        string   // the one shown
 	Text      string   // its end
-	Cut       bool     // it has more before
+	Cut       bool     // earlier parts exist
 }
 
 // logs serves the end of one log of a run: of the controller, or of the machine in of.
@@ -60,7 +60,7 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 		}
 	}
 	if at := 0; controller {
-		if r.summary(b.now()).Unit != "" { // people look for their program's output
+		if r.summary(b.now()).Unit != "" { // users expect their program's output
 			at = len(v.Names)
 		}
 		v.Names = slices.Insert(v.Names, at, controllerLog)
@@ -68,7 +68,7 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 	if v.Of == "" && len(v.Names) > 0 {
 		v.Of = v.Names[0]
 	}
-	if v.Of != "" && !slices.Contains(v.Names, v.Of) { // the request's words name no file but these
+	if v.Of != "" && !slices.Contains(v.Names, v.Of) { // the request can only name these files
 		trouble(w, http.StatusNotFound, "No such log", fmt.Sprintf("The run %s has no log of %q.", r.name(), v.Of))
 		return
 	}
@@ -83,11 +83,11 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 	show(w, request, "logs.html", v)
 }
 
-// outputShown is how many of a program's last lines are on its run's page.
+// outputShown is the number of a program's last lines on its run's page.
 const outputShown = 20
 
-// output returns the last lines of a rank or task: of the first that failed, or else of the first that runs, or else of the best trial or
-// the first. It is nil where there are none, or none can be read.
+// output returns the last lines of a rank or task: of the first that failed, or else of the first running one, or else of the best trial or
+// the first. It returns nil if there are none, or none can be read.
 func (r *run) output(programs *cost.Programs, shown func(string) string) *page.Output {
 	members := programs.Members
 	if len(members) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// counts are a run's metrics that only grow. They are made of its journal, so they do not start over with this process.
+// counts are a run's counters. They are computed from its journal, so they do not restart with this process.
 type counts struct {
 	launches, launchFailures, notices, evictions, failures, rollbacks, switches prometheus.Counter
 	clocks, lostClocks, cutBytes, checkpointBytes, movedBytes                   prometheus.Counter
@@ -64,7 +64,7 @@ func (c *counts) add(e journal.Entry, m clock.Mapping) {
 	case journal.LaunchFailed:
 		c.launchFailures.Inc()
 	case journal.Notice:
-		if e.Deadline != nil { // else it is a raised risk
+		if e.Deadline != nil { // otherwise it is a raised risk
 			c.notices.Inc()
 			c.noticeLead.Observe(max(0, m.ToWall(e.Deadline.Sub(e.T)).Seconds()))
 			if _, told := c.warned[e.Instance]; !told {
@@ -109,7 +109,7 @@ func (c *counts) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// Gauges, read off the runs at each scrape.
+// Gauges, computed from the runs at each scrape.
 var (
 	infoGauge     = describe("run_info", "Always 1; what a run is.", "run", "job", "app", "rules")
 	runningGauge  = describe("run_running", "1 while a run is running, 0 after its end.", "run")
@@ -143,13 +143,13 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("tierml_"+name, help, labels, nil)
 }
 
-// Describe sends nothing: which runs there are is not known before.
+// Describe sends nothing: the runs are not known in advance.
 func (b *Board) Describe(chan<- *prometheus.Desc) {}
 
-// remembered is for how long a run that has ended is exposed: the number of series does not grow with the years.
+// remembered is how long an ended run is exposed, so that the number of series does not grow over the years.
 const remembered = 24 * time.Hour
 
-// exposed needs the lock. Counters must not begin low because the journal has not been read to its end.
+// exposed requires the lock. Counters must not start low because the journal has not been read completely.
 func (r *run) exposed(now time.Time) bool {
 	return r.caught && (r.going || now.Sub(r.written) < remembered)
 }
@@ -198,7 +198,7 @@ func (g gauges) set(d *prometheus.Desc, value float64, labels ...string) {
 	g.out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{g.run}, labels...)...)
 }
 
-// dollars sets a gauge to money, if it is known.
+// dollars sets a gauge to an amount, if known.
 func (g gauges) dollars(d *prometheus.Desc, text string, labels ...string) {
 	if v, err := market.ParseUSD(text); err == nil {
 		g.set(d, float64(v)/1e9, labels...)
@@ -241,7 +241,7 @@ func (g gauges) progress(s Summary, rules string) {
 	}
 }
 
-// use exposes what programs used of their machines, once an attempt has ended.
+// use exposes programs' use of their machines, once an attempt has ended.
 func (g gauges) use(u *cost.Use) {
 	if u != nil {
 		g.set(coresGauge, u.Cores, u.Type)
@@ -249,7 +249,7 @@ func (g gauges) use(u *cost.Use) {
 	}
 }
 
-// machines exposes what each machine uses now.
+// machines exposes each machine's present use.
 func (g gauges) machines(all []cost.MachineUse) {
 	for _, m := range all {
 		now := m.Steps[0]
@@ -266,13 +266,13 @@ func (g gauges) machines(all []cost.MachineUse) {
 	}
 }
 
-// promised exposes the job's own limits; absent ones are left out.
+// promised exposes the job's own limits; absent ones are omitted.
 func (g gauges) promised(job json.RawMessage) {
 	says := promiseOf(job)
 	g.dollars(budgetGauge, says.Budget)
 	g.dollars(limitGauge, says.Limits.PerHour)
 	if t := says.Train; t != nil {
-		bound := 0.0 // of a job that does not say
+		bound := 0.0 // for a job that does not say
 		if t.Staleness != nil {
 			bound = *t.Staleness
 		}
@@ -280,7 +280,7 @@ func (g gauges) promised(job json.RawMessage) {
 	}
 }
 
-// lasting is how long pools were expected to last, where it was known.
+// lasting exposes how long pools were expected to last, if known.
 func (g gauges) lasting(seen map[string]float64) {
 	for pool, seconds := range seen {
 		g.set(mttfGauge, seconds, pool)
@@ -290,7 +290,7 @@ func (g gauges) lasting(seen map[string]float64) {
 func (g gauges) market(groups []status.Group, prices map[string]string) {
 	type place struct{ tier, pool string }
 	machines, bids := map[place]status.Group{}, map[string]string{}
-	for _, group := range groups { // in one pool there may be machines with different bids
+	for _, group := range groups { // one pool may have machines with different bids
 		sum := machines[place{group.Tier, group.Pool}]
 		sum.Joined, sum.Starting, sum.Leaving = sum.Joined+group.Joined, sum.Starting+group.Starting, sum.Leaving+group.Leaving
 		machines[place{group.Tier, group.Pool}] = sum
@@ -351,7 +351,7 @@ func collectHosts(g gauges, v shared.View) {
 	}
 }
 
-// Gauges of a job server. Their names are from when it was called the controller: dashboards and alerts know them.
+// Gauges of a job server. Their names date from when it was called the controller: dashboards and alerts use them.
 var (
 	jobsGauge       = describe("controller_jobs", "Jobs of the job server by their state.", "state")
 	allSpentGauge   = describe("controller_spent_dollars", "What all runs of the job server have cost.")
@@ -381,7 +381,7 @@ func collectKeeper(out chan<- prometheus.Metric, k Manager) {
 	for _, s := range k.Sweeps {
 		trials := s.states()
 		if trials["queued"]+trials["running"]+trials["stopping"] == 0 {
-			continue // the number of series does not grow with the years
+			continue // the number of series must not grow over the years
 		}
 		for _, state := range jobStates {
 			set(trialsGauge, float64(trials[state]), s.ID, state)

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/cost/page"
 )
 
-// policy is the Content-Security-Policy: nothing from elsewhere, and of scripts and styles only our own two, by their hashes.
+// policy is the Content-Security-Policy: nothing from elsewhere, and only our own two scripts and styles, by their hashes.
 var policy = "default-src 'none'; style-src '" + hash(page.Style) + "'; script-src '" + hash(page.LiveScript) +
 	"'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -23,18 +23,18 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// strict has browsers take nothing from elsewhere, and keep nothing.
+// strict forbids browsers to load anything from elsewhere or to store anything.
 func strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Referrer-Policy", "same-origin") // with no-referrer a form's Origin would be null, and the gate refuse it
+		w.Header().Set("Referrer-Policy", "same-origin") // with no-referrer a form's Origin would be null, and the gate would refuse it
 		w.Header().Set("Content-Security-Policy", policy)
 		next.ServeHTTP(w, r)
 	})
 }
 
-// content is an answer that is ready to be sent, to any number of askers.
+// content is a response that is ready to be sent to any number of clients.
 type content struct {
 	kind          string
 	plain, packed []byte
@@ -50,15 +50,15 @@ func pack(kind string, plain []byte) *content {
 	c := &content{kind: kind, plain: plain, tag: `"` + hex.EncodeToString(sum[:12]) + `"`}
 	if len(plain) >= packWorth {
 		var b bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is one
-		_, _ = z.Write(plain)                           // memory takes everything
+		z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
+		_, _ = z.Write(plain)                           // a buffer accepts everything
 		_ = z.Close()
 		c.packed = b.Bytes()
 	}
 	return c
 }
 
-// send answers with the content, or that it is what the asker has.
+// send sends the content, or that the client's copy is current.
 func (c *content) send(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("ETag", c.tag)
@@ -71,10 +71,10 @@ func (c *content) send(w http.ResponseWriter, r *http.Request) {
 	if c.packed != nil && packs(w, r) {
 		body = c.packed
 	}
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// packs reports whether an answer is to be sent compressed, and says so in its header.
+// packs reports whether a response should be compressed, and says so in its header.
 func packs(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Add("Vary", "Accept-Encoding")
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -84,14 +84,14 @@ func packs(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// An answer is reused for a fixed time, and for a multiple of the time that it took to make: any number of open pages takes of a
-// processor what one takes, and a fifth at most.
+// A response is reused for a fixed time, and for a multiple of the time that it took to make: any number of open pages needs as much
+// processor time as one, at most a fifth.
 const (
 	fresh      = time.Second
 	freshTimes = 5
 )
 
-// kept is an answer with what it was made of.
+// kept is a response and its inputs.
 type kept struct {
 	mu    sync.Mutex
 	now   func() time.Time // the wall clock; nil = the system's
@@ -100,7 +100,7 @@ type kept struct {
 	is    *content
 }
 
-// forget drops the answer, unless it is in use; it is dropped later then.
+// forget drops the response, or if it is in use, later.
 func (k *kept) forget() {
 	if k.mu.TryLock() {
 		k.is = nil
@@ -108,8 +108,8 @@ func (k *kept) forget() {
 	}
 }
 
-// get returns what was made of the same not long ago, or makes it; of what stops, whenever it was made. One asker makes,
-// the others wait.
+// get returns a recent response with the same inputs, or makes one; if the inputs no longer change, of any age. One client makes it, the
+// others wait.
 func (k *kept) get(key string, stands bool, create func() (*content, error)) (*content, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// GroupLimits are a group's by its job server.
+// GroupLimits are the limits that a job server sets for a group.
 type GroupLimits struct {
-	Budget market.USD // of all its jobs together, ended ones included; 0 = none
+	Budget market.USD // of all its jobs together, including ended ones; 0 = none
 	Quota  string     // in words; empty = none
 }
 
-// share is what the runs of a group or a user have and have cost.
+// share is the present machines and the cost of the runs of a group or a user.
 type share struct {
 	Of, Name string // Of is "group" or "user"
 	Link     string // to its runs
@@ -24,11 +24,11 @@ type share struct {
 	Machines int
 	Month    market.USD // of runs that began in this month
 	All      market.USD
-	Replayed market.USD // in this month on replayed markets, no real money
+	Replayed market.USD // in this month on replayed markets, not real money
 	GroupLimits
 }
 
-// addShares sums up the runs by group and by user, the dearest of the month first.
+// addShares sums up the runs by group and by user, the most expensive of the month first.
 func (v *listView) addShares(all []Row, now time.Time) {
 	month := now.UTC().Format("2006-01")
 	by := map[[2]string]*share{}

@@ -17,24 +17,23 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// Summary is a run in a line. Times are market time; money is a decimal string of US dollars, empty when the journal does
-// not tell.
+// Summary is a run in a line. Times are market time; money is a decimal string of US dollars, empty if the journal lacks it.
 type Summary struct {
 	Run    string   `json:"run"`            // its directory's name
 	Job    string   `json:"job"`            // its job's
 	App    string   `json:"app"`            //
 	Kind   string   `json:"kind,omitempty"` // of job: training, diloco, program, gang, array, sweep, hosts
 	Group  string   `json:"group,omitempty"`
-	User   string   `json:"user,omitempty"` // who submitted it, as the client says
-	State  string   `json:"state"`          // "running", "waiting", "paused", "finished", "interrupted", "failed", or "killed": no last line, and its process is gone
-	Why    string   `json:"why,omitempty"`  // it has ended, waits, or is paused
+	User   string   `json:"user,omitempty"` // who submitted it, according to the client
+	State  string   `json:"state"`          // "running", "waiting", "paused", "finished", "interrupted", "failed", or "killed": no last line, and its process has ended
+	Why    string   `json:"why,omitempty"`  // why it has ended, waits, or is paused
 	Clock  int64    `json:"clock"`
-	Clocks int64    `json:"clocks,omitempty"` // that the job asks for
-	Unit   string   `json:"unit,omitempty"`   // what these are, where they are no clocks: "step", "task"
+	Clocks int64    `json:"clocks,omitempty"` // requested by the job
+	Unit   string   `json:"unit,omitempty"`   // their unit, if not clocks: "step", "task"
 	Metric string   `json:"metric,omitempty"`
 	Train  *float64 `json:"train_loss,omitempty"`
 	Test   *float64 `json:"test_loss,omitempty"`
-	// Left is how many clocks are left to the job's target, Likely the best guess, with the record of such estimates.
+	// Left is the estimated number of clocks to the job's target, Likely the best guess, with the record of such estimates.
 	Left      *Left  `json:"left,omitempty"`
 	Stage     string `json:"stage,omitempty"`
 	Reliable  int    `json:"reliable"`  // machines in training
@@ -47,15 +46,15 @@ type Summary struct {
 	// Replayed: the market is a recording, so that its dollars are not real.
 	Replayed bool `json:"replayed,omitempty"`
 	Forecast
-	Curve   string    `json:"-"` // of the test losses, as points of a picture of 80 by 20
+	Curve   string    `json:"-"` // of the test losses, as points in a picture of 80 by 20
 	Began   time.Time `json:"began"`
-	Started time.Time `json:"started"` // by the clock on the wall
+	Started time.Time `json:"started"` // in wall-clock time
 	AsOf    time.Time `json:"as_of"`
 	Seconds float64   `json:"seconds"` // of market time
 }
 
-// Forecast is the expected cost at a run's end and the time until then, while it runs. The ranges hold nine of ten results; they are absent
-// while little is known.
+// Forecast is the expected final cost and remaining time of a running run. The ranges hold nine of ten results; they are absent while
+// little is known.
 type Forecast struct {
 	Expected     string  `json:"expected_usd,omitempty"`
 	ExpectedLow  string  `json:"expected_low_usd,omitempty"`
@@ -63,13 +62,13 @@ type Forecast struct {
 	TimeLeft     float64 `json:"seconds_left,omitempty"` // of market time
 	TimeLeftLow  float64 `json:"seconds_left_low,omitempty"`
 	TimeLeftHigh float64 `json:"seconds_left_high,omitempty"`
-	WallLeft     float64 `json:"wall_seconds_left,omitempty"` // TimeLeft by the clock on the wall
+	WallLeft     float64 `json:"wall_seconds_left,omitempty"` // TimeLeft in wall-clock time
 }
 
-// Active reports whether a process has the run.
+// Active reports whether a process runs the run.
 func (s Summary) Active() bool { return status.Active(s.State) }
 
-// Loss is the one that counts: of training the test loss, of programs what they report, of a sweep its best trial's.
+// Loss is the relevant loss: of training the test loss, of programs what they report, of a sweep its best trial's.
 func (s Summary) Loss() *float64 {
 	if s.Test == nil && s.Kind != journal.Training && s.Kind != "" {
 		return s.Train
@@ -77,7 +76,7 @@ func (s Summary) Loss() *float64 {
 	return s.Test
 }
 
-// curvePoints is how many points a curve has at most.
+// curvePoints bounds the points of a curve.
 const curvePoints = 40
 
 // curve draws losses from left to right, the greatest at the top.
@@ -188,12 +187,12 @@ func (r *run) summary(now time.Time) Summary {
 	return out
 }
 
-// quiet is how long the journal of a run in faster time may be silent, by the clock on the wall, until figures about it stay as they are:
-// its host slept. A night at 720 times the speed would be a year of machine hours, each billed at every look.
+// quiet is how long, in wall-clock time, the journal of an accelerated run may be silent before its figures stop advancing: its host slept.
+// A night at 720 times the speed would be a year of machine hours, all billed at every refresh.
 const quiet = time.Hour
 
-// asOf returns the market time of the run's figures: now while it runs, else its last line's, as while its journal is still read: machines that end in
-// the rest of it would cost until now.
+// asOf returns the market time of the run's figures: now while it runs, else that of its last line. The latter also while its journal is
+// still being read: machines that end later in it would seem to cost until now.
 func (r *run) asOf(now time.Time) time.Time {
 	m, last := r.status.Mapping, r.status.Now
 	t := m.At(now)
@@ -206,7 +205,7 @@ func (r *run) asOf(now time.Time) time.Time {
 	return t
 }
 
-// money returns a dollar figure for people; empty stays empty.
+// money formats a dollar amount; empty stays empty.
 func money(text string) string {
 	v, err := market.ParseUSD(text)
 	if err != nil {

@@ -19,32 +19,32 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 )
 
-// Sweep is the trials of one job file, as a job server reports them. Money is a decimal string of US dollars, seconds are market time.
+// Sweep is the trials of one job file, as reported by a job server. Money is a decimal string of US dollars, seconds are market time.
 type Sweep struct {
 	ID       string  `json:"sweep"` // its first trial
 	Job      string  `json:"job"`
 	Metric   string  `json:"metric,omitempty"`
-	Unit     string  `json:"unit,omitempty"`     // "step" where its trials are a program's; else they count in clocks
-	Of       int     `json:"of"`                 // trials in all
+	Unit     string  `json:"unit,omitempty"`     // "step" if its trials are a program's; otherwise they count in clocks
+	Of       int     `json:"of"`                 // total number of trials
 	Feedback []int64 `json:"feedback,omitempty"` // clocks
 	Trials   []Trial `json:"trials"`             // the best first
-	Best     string  `json:"best,omitempty"`     // the trial that has finished with the lowest test loss
+	Best     string  `json:"best,omitempty"`     // the finished trial with the lowest test loss
 	Leader   string  `json:"leader,omitempty"`   // the best so far, while none has finished
 	Model    string  `json:"model,omitempty"`    // the best one's file, on the job server's host
 	Spent    string  `json:"spent"`
 	Budget   string  `json:"budget,omitempty"`
 	Seconds  float64 `json:"seconds"` // since its first trial began
 	Longest  float64 `json:"max_seconds,omitempty"`
-	Why      string  `json:"why,omitempty"` // all trials were stopped
+	Why      string  `json:"why,omitempty"` // if all trials were stopped
 }
 
-// Trial is one of a sweep.
+// Trial is a trial of a sweep.
 type Trial struct {
 	Run    string         `json:"run"`
 	Params map[string]any `json:"params"`
 	State  string         `json:"state"` // the job's
 	Why    string         `json:"why,omitempty"`
-	// Losses are at the feedback clocks reached; null is a loss that was no number.
+	// Losses are at the feedback clocks reached; null is NaN.
 	Losses  []*float64 `json:"losses"`
 	Test    *float64   `json:"test_loss,omitempty"` // the last
 	Clock   int64      `json:"clock"`
@@ -53,8 +53,8 @@ type Trial struct {
 	Seconds float64    `json:"seconds"`
 }
 
-// Rank puts trials in order, the best first: those that have finished, by their last test loss, then by the loss at the last feedback, and
-// those without feedback by their last test loss. It names the best of those that have finished, or the first of the others.
+// Rank sorts trials, the best first: finished ones, by their last test loss, then by the loss at the last feedback, and those without
+// feedback by their last test loss. It returns the best of those that have finished, or the first of the others.
 func (s *Sweep) Rank() {
 	loss := func(t Trial) float64 {
 		of := t.Test
@@ -122,7 +122,7 @@ func (t Trial) Settings() string {
 	return strings.Join(all, ", ")
 }
 
-// LossAt returns the loss at a feedback, for people.
+// LossAt formats the loss at a feedback.
 func (t Trial) LossAt(feedback int) string {
 	switch {
 	case feedback >= len(t.Losses):
@@ -157,10 +157,10 @@ func (s Sweep) states() map[string]int {
 	return count
 }
 
-// Link returns that of its page.
+// Link returns the link to its page.
 func (s Sweep) Link() string { return "/sweeps/" + url.PathEscape(s.ID) }
 
-// sweepOf returns the sweep that a request names; without one the request is answered, and false returned.
+// sweepOf returns the sweep that a request names; without one it answers the request and returns false.
 func (b *Board) sweepOf(w http.ResponseWriter, r *http.Request) (Sweep, bool) {
 	name := r.PathValue("name")
 	if b.manager != nil {
@@ -211,7 +211,7 @@ func (b *Board) curvesOf(ctx context.Context, s Sweep) (all []page.Curve) {
 	return all
 }
 
-// tests returns a run's test losses. Those of a run that has ended are kept: its journal is read once for them.
+// tests returns a run's test losses. Those of an ended run are cached: its journal is read once for them.
 func (b *Board) tests(ctx context.Context, r *run) (points []cost.LossPoint) {
 	r.mu.Lock()
 	points, going := r.tests, r.going

@@ -1,8 +1,8 @@
-// Package shared shows machines that jobs share: hosts with the jobs on them, what is free, dollars per hour, the payer, and why each job
-// has what it has. `tierml hosts ps`, the job server's API and the dashboard show the same View. It follows from the journal of the shared
-// hosts' run and their book of slots.
+// Package shared shows machines that jobs share: hosts with the jobs on them, free capacity, dollars per hour, the payer, and why each job
+// has what it has. `tierml hosts ps`, the job server's API and the dashboard show the same View. It is computed from the journal of the
+// shared hosts' run and their book of slots.
 //
-// It is plain values: no clock, no file, no screen. It knows nothing about how slots are granted.
+// It is plain values: no clock, no file, no screen. It does not know how slots are granted.
 package shared
 
 import (
@@ -21,20 +21,20 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// App is what a run of shared hosts has as its application in its journal.
+// App is the application name in the journal of a run of shared hosts.
 const App = "hosts"
 
-// View is a run of shared hosts at a time. Money is a decimal string of US dollars, empty where it is unknown or not for the client.
+// View is a run of shared hosts at a time. Money is a decimal string of US dollars, empty if unknown or hidden from the client.
 type View struct {
 	Run   string   `json:"run"`
 	Hosts []Host   `json:"hosts"` // that have not ended
 	Jobs  []Tenant `json:"jobs"`  // that have slots, or wait for some
 	Bill  []Pay    `json:"bill"`
 	Total string   `json:"total_usd"` // of all hosts so far
-	// PerHour is what the hosts cost an hour now, Idle the part of it that no slot pays.
+	// PerHour is the hosts' present hourly cost, Idle the part of it that no slot pays.
 	PerHour string `json:"usd_per_hour"`
 	Idle    string `json:"idle_usd_per_hour"`
-	// Waited is how long the slot that has waited longest for a host has, in seconds of market time.
+	// Waited is the longest waiting time of a slot without a host, in seconds of market time.
 	Waited float64 `json:"longest_wait_seconds,omitempty"`
 }
 
@@ -49,9 +49,9 @@ type Host struct {
 	Free    hosts.Size `json:"free"`
 	Size    hosts.Size `json:"size"`
 	Jobs    []string   `json:"jobs"`                 // sorted
-	Others  int        `json:"other_jobs,omitempty"` // jobs whose names are not for the client
+	Others  int        `json:"other_jobs,omitempty"` // jobs whose names are hidden from the client
 	PerHour string     `json:"usd_per_hour"`
-	// Serves is how many cores serving takes on a reliable host, by measured profiles.
+	// Serves is the number of cores that serving takes on a reliable host, by measured profiles.
 	Serves float64 `json:"serving_cores,omitempty"`
 }
 
@@ -68,7 +68,7 @@ func (h Host) OthersText() string {
 	return fmt.Sprintf("%d jobs of others", h.Others)
 }
 
-// Tenant is what a job has of the hosts.
+// Tenant is a job's share of the hosts.
 type Tenant struct {
 	Job     string   `json:"job"`
 	Slots   int      `json:"slots"`             // on hosts
@@ -82,10 +82,10 @@ type Tenant struct {
 	Loss   *float64 `json:"expected_loss,omitempty"`
 }
 
-// ServesText is Serves for people, "" = none is measured.
+// ServesText formats Serves; "" = none is measured.
 func (h Host) ServesText() string { return coresText(h.Serves) }
 
-// ServesText is Serves for people, "" = it is not measured.
+// ServesText formats Serves; "" = not measured.
 func (j Tenant) ServesText() string { return coresText(j.Serves) }
 
 func coresText(cores float64) string {
@@ -95,7 +95,7 @@ func coresText(cores float64) string {
 	return fmt.Sprintf("%.2f", cores)
 }
 
-// LossText is Loss for people, "" = it is not known.
+// LossText formats Loss; "" = unknown.
 func (j Tenant) LossText() string {
 	if j.Loss == nil {
 		return ""
@@ -103,7 +103,7 @@ func (j Tenant) LossText() string {
 	return fmt.Sprintf("%.0f %%", 100**j.Loss)
 }
 
-// Run returns the run that a job is, on the host of its process.
+// Run returns the run of a job, on the host of its process.
 func (j Tenant) Run() string { return RunOf(j.Job) }
 
 // Pay is what a job has paid; job "" is the idle share.
@@ -113,7 +113,7 @@ type Pay struct {
 	USD  string `json:"usd"`
 }
 
-// RunOf returns the run of a job as slots name it: with eight digits that distinguish runs of one name.
+// RunOf returns the run of a job name used by slots: it ends in eight digits that distinguish runs of one name.
 func RunOf(job string) string {
 	if i := strings.LastIndexByte(job, '-'); i >= 0 && len(job)-i-1 == 8 {
 		return job[:i]
@@ -121,7 +121,7 @@ func RunOf(job string) string {
 	return job
 }
 
-// Size returns that of all hosts together.
+// Size returns the size of all hosts together.
 func (v View) Size() (sum hosts.Size) {
 	for _, h := range v.Hosts {
 		sum = sum.Plus(h.Size)
@@ -140,7 +140,7 @@ func (v View) reliable() map[step.ID]float64 {
 	return cores
 }
 
-// Free returns what no slot has of the hosts that stay.
+// Free returns the free resources of the staying hosts.
 func (v View) Free() (sum hosts.Size) {
 	for _, h := range v.Hosts {
 		if !h.Leaving {
@@ -150,7 +150,7 @@ func (v View) Free() (sum hosts.Size) {
 	return sum
 }
 
-// New views shared hosts at a market time, by their run's status and book. Granted are the reasons of a scheduler, by run.
+// New views shared hosts at a market time, from their run's status and book. Granted are a scheduler's reasons, by run.
 func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted map[string]string) (View, error) {
 	v := View{Run: run, Hosts: []Host{}, Jobs: []Tenant{}, Bill: []Pay{}}
 	sizes := map[string]hosts.Size{}
@@ -213,7 +213,7 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 	}
 	slices.SortFunc(v.Jobs, func(a, b Tenant) int { return cmp.Or(runs.Compare(a.Run(), b.Run()), cmp.Compare(a.Job, b.Job)) })
 
-	total, err := s.Ledger.Spent(at) // with what running hosts owe: slots may be settled before their hosts are
+	total, err := s.Ledger.Spent(at) // including what running hosts owe: slots may be settled before their hosts are
 	if err != nil {
 		return v, err
 	}
@@ -240,7 +240,7 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 type holder struct {
 	Tenant
 	perHour price
-	asked   *hosts.Slot // one that waits, the last requested
+	asked   *hosts.Slot // the last requested one that waits
 }
 
 // why returns the reason for what a job has, a scheduler's if there is one, and what is missing.
@@ -256,8 +256,8 @@ func (j *holder) why(granted string) string {
 	return why
 }
 
-// For returns the view for a client that may see the jobs of some runs: others are counted, not named, and their reasons and costs are left
-// out. A client that sees the run "" sees all.
+// For returns the view for a client that may see the jobs of some runs: others are counted, not named, and their reasons and costs are
+// omitted. A client that sees the run "" sees all.
 func (v View) For(sees func(run string) bool) View {
 	hidden := func(job string) bool { return !sees(RunOf(job)) }
 	out := v
@@ -289,7 +289,7 @@ func parsed(text string) price {
 
 func (p *price) add(o price) { p.usd, p.unknown = p.usd+o.usd, p.unknown || o.unknown }
 
-// share returns what a slot pays of the hour of a host, divided by the crowd of its slots.
+// share returns what a slot pays of the host's hourly price, divided by the crowd of its slots.
 func (p price) share(slot, host hosts.Size, crowd int64) price {
 	if p.unknown || host.VCPU == 0 || host.MemoryMiB == 0 {
 		return price{unknown: true}

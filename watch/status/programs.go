@@ -26,7 +26,7 @@ type ProgramRow struct {
 	Why      string   `json:"why,omitempty"`
 }
 
-// ProgramsOf finds the programs of a run in its journal, in the order of their names.
+// ProgramsOf finds the programs of a run in its journal, in order of their names.
 func ProgramsOf(run string, entries []journal.Entry, wanted []string) ([]*ProgramRow, error) {
 	byName := map[string]*ProgramRow{}
 	ours := false

@@ -10,15 +10,15 @@ import (
 // States of a run without an outcome.
 const (
 	Running = "running"
-	Waiting = "waiting" // nothing of it is at work: it has no machines, or too few
+	Waiting = "waiting" // not working: it has no machines, or too few
 	Paused  = "paused"  // by a person, a scheduler or a limit
-	Killed  = "killed"  // its process is gone
+	Killed  = "killed"  // its process has ended
 )
 
-// Active reports whether a process has the run.
+// Active reports whether a process runs the run.
 func Active(state string) bool { return state == Running || state == Waiting || state == Paused }
 
-// State returns a run's state, and the reason; held: a process has it.
+// State returns a run's state, and the reason; held: a process runs it.
 func (s *Status) State(held bool) (state, why string) {
 	switch {
 	case s.Outcome != "":
@@ -34,7 +34,7 @@ func (s *Status) State(held bool) (state, why string) {
 	return Running, ""
 }
 
-// waits returns what the run waits for; empty while something of it is at work.
+// waits returns what the run waits for; empty if some of it is working.
 func (s *Status) waits() string {
 	var count [leaving + 1]int
 	for _, m := range s.machines {
@@ -57,7 +57,7 @@ func (s *Status) waits() string {
 	return "its machines prepare the program"
 }
 
-// lack notes why there is no machine.
+// lack records why there is no machine.
 func (s *Status) lack(e journal.Entry) {
 	s.lacks = ""
 	switch p := s.planned; {
@@ -68,10 +68,10 @@ func (s *Status) lack(e journal.Entry) {
 	}
 }
 
-// ranks are those of a gang or a single program that run.
+// ranks are the running ranks of a gang or a single program.
 type ranks struct {
 	running map[string]bool
-	done    bool // the last that ended is done
+	done    bool // the last ended one is done
 }
 
 func (r *ranks) busy() bool { return r.done || len(r.running) > 0 }

@@ -1,5 +1,5 @@
-// Package status computes the state of a run from its journal so far: machines, stage, clock, losses, money, the last events in
-// words. Console, dashboard and metrics all use it, so that they show the same.
+// Package status computes the state of a run from its journal so far: machines, stage, clock, losses, money, the last events in words.
+// Console, dashboard and metrics all use it, so that they agree.
 //
 // It is a plain value: no clock, no file, no screen.
 package status
@@ -24,23 +24,22 @@ const (
 	keepLosses = 400
 )
 
-// Status is what the entries so far say. The fields are for reading; Feed alone changes them. It is not safe for
-// concurrent use.
+// Status is the state according to the entries so far. The fields are read-only outside Feed. It is not safe for concurrent use.
 type Status struct {
 	Start   journal.StartDetails
 	Mapping clock.Mapping
 	Began   time.Time // market time of the first entry
 	Now     time.Time // and of the last
-	Started time.Time // the first one's, by the clock on the wall
+	Started time.Time // of the first one, in wall-clock time
 	Ledger  cost.Ledger
 
 	Prices  map[string]string // pool -> US dollars an hour
 	Stage   string
-	Clock   int64 // the model's; falls at a roll-back
+	Clock   int64 // of the model; falls at a roll-back
 	LastCut int64
-	// ClocksDone counts clock entries, also of clocks repeated.
+	// ClocksDone counts clock entries, including repeated clocks.
 	ClocksDone  int64
-	Seconds     float64 // of the last clock, by the wall clock
+	Seconds     float64 // of the last clock, in wall-clock time
 	Train, Test *float64
 	Tests       []float64
 	Outcome     string       // empty until the last line
@@ -53,7 +52,7 @@ type Status struct {
 	planned  journal.PlanDetails
 	lacks    string // why it has no machine
 	ranks    ranks
-	broken   error // why the ledger can say nothing about money any more
+	broken   error // why the ledger can no longer determine costs
 	machines map[string]*machine
 	grouper  words.Grouper
 }
@@ -72,12 +71,12 @@ const (
 	leaving // warned, or out of training and not ended yet
 )
 
-// New knows nothing yet.
+// New returns an empty status.
 func New() *Status {
 	return &Status{Mapping: clock.Real(), machines: map[string]*machine{}, Prices: map[string]string{}}
 }
 
-// Feed takes an entry in and gives the lines that are complete now.
+// Feed processes an entry and returns the lines that are now complete.
 func (s *Status) Feed(e journal.Entry) []words.Line {
 	if s.Began.IsZero() {
 		s.Began = e.T
@@ -92,7 +91,7 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 	case journal.Start:
 		s.begin(e)
 	case journal.Plan:
-		s.planned, _ = e.PlanDetails() // of one that cannot be read there are no ranges
+		s.planned, _ = e.PlanDetails() // an unreadable one has no ranges
 		s.lack(e)
 	case journal.LaunchFailed:
 		s.lack(e)
@@ -107,7 +106,7 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 	case journal.ClockDone:
 		s.clockDone(e)
 	case journal.Export:
-		if e.TestLoss != nil { // that of the result itself, as reports have it
+		if e.TestLoss != nil { // that of the result itself, as in reports
 			s.Test = e.TestLoss
 		}
 	case journal.ProgramStart, journal.ProgramStep, journal.ProgramEnd, journal.ProgramDropped:
@@ -129,7 +128,7 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 func (s *Status) begin(e journal.Entry) {
 	d, err := e.StartDetails()
 	if err != nil {
-		return // the ledger has said so
+		return // the ledger has reported it
 	}
 	s.Start, s.Outcome, s.Why = d, "", ""
 	if m, err := clock.Parse(d.Clock); err == nil {
@@ -150,7 +149,7 @@ func (s *Status) budget(e journal.Entry) {
 	}
 }
 
-// scale: a person or a scheduler may have paused the run, or let it continue.
+// scale handles requests of a person or a scheduler, which may pause or resume the run.
 func (s *Status) scale(e journal.Entry) {
 	d, err := e.ScaleDetails()
 	switch {
@@ -182,7 +181,7 @@ func (s *Status) clockDone(e journal.Entry) {
 	}
 }
 
-// program counts the tasks that are done, or follows the program's steps.
+// program counts finished tasks, or follows the program's steps.
 func (s *Status) program(e journal.Entry) {
 	s.ranks.take(e)
 	if e.TrainLoss != nil {
@@ -203,7 +202,7 @@ func (s *Status) program(e journal.Entry) {
 	s.marks.add(s.Clock, e.T)
 }
 
-// Unit returns what the run counts in.
+// Unit returns the unit in which the run counts.
 func (s *Status) Unit() string { return journal.Unit(s.Start.JobKind()) }
 
 func (s *Status) machineChange(e journal.Entry) {
@@ -247,14 +246,14 @@ func (s *Status) remember(lines []words.Line) {
 	}
 }
 
-// Flush completes the lines that wait for more of their kind, and gives them.
+// Flush completes the lines that wait for more of their kind, and returns them.
 func (s *Status) Flush() []words.Line {
 	lines := s.grouper.Flush()
 	s.remember(lines)
 	return lines
 }
 
-// Events returns the last n lines, those of groups that are still open among them.
+// Events returns the last n lines, including those of unfinished groups.
 func (s *Status) Events(n int) []words.Line {
 	all := slices.Concat(s.Recent, s.grouper.Open())
 	return all[max(0, len(all)-n):]
@@ -262,7 +261,7 @@ func (s *Status) Events(n int) []words.Line {
 
 // Group is the machines of a pool that were bought alike.
 type Group struct {
-	Tier, Pool, Bid, Price    string // Bid is empty on demand; Price is of now
+	Tier, Pool, Bid, Price    string // Bid is empty on demand; Price is the present one
 	Joined, Starting, Leaving int
 }
 
@@ -295,9 +294,9 @@ func (s *Status) Groups() []Group {
 	return out
 }
 
-// Machine is one that has not ended.
+// Machine is a machine that has not ended.
 type Machine struct {
-	ID, Tier, Pool, Price string // Price is of now, empty when it is unknown
+	ID, Tier, Pool, Price string // Price is the present one, empty if unknown
 	Leaving               bool
 }
 
@@ -312,7 +311,7 @@ func (s *Status) Machines() (all []Machine) {
 	return all
 }
 
-// price returns what a machine of the pool costs per hour now.
+// price returns the present hourly price of a machine of the pool.
 func (s *Status) price(pool string) string {
 	if p, ok := s.Prices[pool]; ok {
 		return p
@@ -341,7 +340,7 @@ func (s *Status) Counts() (transient, reliable int) {
 	return transient, reliable
 }
 
-// ClockText returns the progress of training, in a line.
+// ClockText returns the progress of training, in one line.
 func (s *Status) ClockText() string {
 	transient, reliable := s.Counts()
 	text := fmt.Sprintf("%s %d", s.Unit(), s.Clock)
@@ -368,8 +367,8 @@ func (s *Status) ClockText() string {
 	return text
 }
 
-// Left estimates how many clocks are left until the job's target, by its test losses so far; false for a job without one, and while
-// little is known. No estimate goes beyond the clocks that the job has.
+// Left estimates the remaining clocks to the job's target, from its test losses so far; false for a job without one, and while little is
+// known. No estimate exceeds the job's clocks.
 func (s *Status) Left() (e tuner.Estimate, ok bool) {
 	if s.Outcome != "" {
 		return e, false
@@ -381,7 +380,7 @@ func (s *Status) Left() (e tuner.Estimate, ok bool) {
 	return e, ok
 }
 
-// LeftText returns it in words, with the record of such estimates; empty when there is none.
+// LeftText formats it, with the record of such estimates; empty if there is none.
 func (s *Status) LeftText() string {
 	e, ok := s.Left()
 	if !ok {
@@ -394,14 +393,14 @@ func (s *Status) LeftText() string {
 	return text
 }
 
-// Spent returns the sum due at a market time; false when the journal does not have it.
+// Spent returns the cost at a market time; false if the journal lacks it.
 func (s *Status) Spent(now time.Time) (market.USD, bool) {
 	spent, err := s.Ledger.Spent(now)
 	return spent, err == nil && s.broken == nil
 }
 
-// Saved returns the saving at a market time; false when the journal does not have it, and while no work of a run in progress counts:
-// all that it has paid would look lost.
+// Saved returns the saving at a market time; false if the journal lacks it, and while no work of a running run counts: everything paid so
+// far would look lost.
 func (s *Status) Saved(now time.Time) (market.USD, bool) {
 	saved, err := s.Ledger.Saved(now)
 	return saved, err == nil && s.broken == nil

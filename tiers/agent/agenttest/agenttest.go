@@ -1,6 +1,6 @@
-// Package agenttest is the exam of all that play a node: commands in an order, and what a node must answer, with the rules of the
-// training runtime (docs/training.md) that say so. One node has a job to itself, so that nothing depends on the order in
-// which machines do things. It knows no network, and not how long anything takes.
+// Package agenttest is the exam of all implementations of a node: a sequence of commands, and the required answers, with the rules of the
+// training runtime (docs/training.md) behind them. One node has a job to itself, so that nothing depends on the order between machines. It
+// knows no network, and not how long anything takes.
 package agenttest
 
 import (
@@ -13,9 +13,9 @@ import (
 
 // Node takes the exam. It has called its controller and was not welcomed yet.
 type Node interface {
-	// Do sends a command and returns the answer, once it is there.
+	// Do sends a command and returns the answer, once it has arrived.
 	Do(do tiers.Do) tiers.Answer
-	// Rest waits until a clock has counted, which nothing follows.
+	// Rest waits until a clock has counted, after which nothing follows.
 	Rest(clock ps.Clock)
 	// Held waits until the node has reported that its backups hold a cut.
 	Held(cut ps.Clock)
@@ -24,7 +24,7 @@ type Node interface {
 // Stepped is a Node that advances by steps of its own world.
 type Stepped struct {
 	Take  func(tiers.Command)
-	Step  func() bool // false: nothing is left that could happen
+	Step  func() bool // false: nothing more can happen
 	Rests func(ps.Clock) bool
 	Holds func(ps.Clock) bool
 
@@ -59,14 +59,14 @@ func (s *Stepped) until(so func() bool) {
 	}
 }
 
-// Setup is what the exam has to know of a job of one node.
+// Setup is what the exam has to know about a job of one node.
 type Setup struct {
 	Welcome tiers.Welcome // of incarnation 1 and generation 0; no Until yet
 	Self    ps.ServerID
 	Address string // of the node's data plane
 }
 
-// step is a command and what comes of it.
+// step is a command and its expected effect.
 type step struct {
 	rule string
 	do   tiers.Do
@@ -78,7 +78,7 @@ type step struct {
 
 const last = 9 // the job's last clock
 
-// Run holds the exam.
+// Run runs the exam.
 func Run(t *testing.T, j Setup, n Node) {
 	t.Helper()
 	if s, ok := n.(*Stepped); ok {
@@ -98,8 +98,7 @@ func Run(t *testing.T, j Setup, n Node) {
 	}
 }
 
-// plain leaves out what depends on the node's implementation: whether a committed cut still counts as
-// delivered.
+// plain removes what depends on the node's implementation: whether a committed cut still counts as delivered.
 func plain(r tiers.Result) tiers.Result {
 	if h, ok := r.(tiers.Holdings); ok {
 		for i := range h.Backups {
@@ -125,7 +124,7 @@ func at(clock ps.Clock, splits []ps.Split) (list []tiers.SplitAt) {
 	return list
 }
 
-// route gives everything to this node.
+// route assigns everything to this node.
 func (j *Setup) route(version uint64) ps.Route {
 	r := ps.Route{Version: version}
 	for range j.Welcome.Schema.Partitions {

@@ -34,11 +34,11 @@ const (
 // Slot is the size of each slot, a quarter of a host.
 var Slot = hosts.Size{VCPU: 2, MemoryMiB: 3840}
 
-// Name returns that of a run's job as slots name it.
+// Name returns the job name of a run, as slots use it.
 func Name(run string) string { return run + "-0123abcd" }
 
-// Write makes a run of shared hosts in a directory. Each of the runs' jobs has a reliable and a transient slot, or waits for them once four others
-// have theirs. The first two are measured: serving each takes five cores.
+// Write creates a run of shared hosts in a directory. Each of the runs' jobs has a reliable and a transient slot, or waits for them once
+// four others have theirs. The first two are measured: serving each takes five cores.
 func Write(dir string, runs ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
