@@ -14,14 +14,14 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// lookAgain is how often a run that shall end is looked at.
+// lookAgain is the interval at which a stopping run is checked.
 const lookAgain = 100 * time.Millisecond
 
 // ErrEnded: no process holds the run's directory.
 var ErrEnded = errors.New("the run does not go on")
 
-// End asks the run in a directory to end, in order or at once, and waits until its controller is gone. Heard is called once
-// the run knows. By names the requester, for the journal.
+// End requests the end of the run in a directory, graceful or immediate, and waits until its controller has exited. Heard is called once
+// the run has the request. By names the requester, for the journal.
 func End(ctx context.Context, dir, by string, now bool, heard func()) error {
 	if !rundir.Held(dir) {
 		return fmt.Errorf("%s: %w", dir, ErrEnded)
@@ -34,7 +34,7 @@ func End(ctx context.Context, dir, by string, now bool, heard func()) error {
 			case err == nil:
 				asked = true
 				heard()
-			case !errors.Is(err, scaling.ErrNotRunning): // else it has not opened its door yet, or closes it just now
+			case !errors.Is(err, scaling.ErrNotRunning): // otherwise it has not opened its socket yet, or is just closing it
 				return err
 			}
 		}
@@ -47,7 +47,7 @@ func End(ctx context.Context, dir, by string, now bool, heard func()) error {
 	return nil
 }
 
-// endCommand returns the provider's commands that end machines, one for each zone; nil where there is no provider but this program.
+// endCommand returns the provider's commands that end machines, one for each zone; nil if this program is the provider.
 func (r *session) endCommand() func([]provisioner.Instance) string {
 	at, command := r.real(), r.provider.Facts().End
 	if at == nil || command == "" {
@@ -76,7 +76,7 @@ func (r *session) endCommand() func([]provisioner.Instance) string {
 	}
 }
 
-// errStopped ends calls that come before the run's controller, at the first wish to stop.
+// errStopped ends calls that precede the run's controller, at the first request to stop.
 type errStopped string
 
 func (why errStopped) Error() string {
@@ -108,7 +108,7 @@ func unended(err error) bool {
 	return left
 }
 
-// endsAlone is how long a machine lives on without a controller.
+// endsAlone is how long a machine runs without a controller.
 func (r *session) endsAlone() time.Duration {
 	if r.real() == nil {
 		return r.cfg.Job.OrphanAfter

@@ -24,7 +24,7 @@ import (
 type tables struct {
 	schema ps.Schema
 	clock  ps.Clock
-	values [][]float32 // Index: table; row after row, as they are stored
+	values [][]float32 // Index: table; row after row, in stored form
 }
 
 // Row returns a row; it must not be changed.
@@ -60,8 +60,7 @@ func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.
 	return t, nil
 }
 
-// export saves the result of a finished run, or a checkpoint of one that stops before its end, and gives the file's
-// name in the run's directory.
+// export saves the result of a finished run, or a checkpoint of one that stops early, and returns the file's name in the run's directory.
 func (r *session) export(ctx context.Context, a elasticity.Export) (e elasticity.Exported) {
 	all, err := readTables(ctx, r.schema, r.dataPlane(), a, r.door.dataTLS())
 	if err != nil {
@@ -85,7 +84,7 @@ func (r *session) export(ctx context.Context, a elasticity.Export) (e elasticity
 	return e
 }
 
-// saveModel saves the finished model, and returns what the journal has of a classifier's quality.
+// saveModel saves the finished model, and returns the journal's record of a classifier's quality.
 func (r *session) saveModel(ctx context.Context, path string, all *tables, open apps.Open, clock ps.Clock) (details json.RawMessage, err error) {
 	program, seed := r.cfg.Program, r.cfg.Job.Seed
 	m, err := program.Export(all, open)

@@ -30,23 +30,23 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Shared hosts are a run of their own: with a directory, a journal, a fleet, and a report. In the place of training it has the desk
-// where jobs get slots. A job's run has its machines from there, in the place of a cloud.
+// Shared hosts are a run of their own: with a directory, a journal, a fleet, and a report. Instead of training it has the desk where jobs
+// get slots. A job's run gets its machines from there, instead of from a cloud.
 
-// Hosts is what a run of shared hosts has besides its file.
+// Hosts is the input of a run of shared hosts besides its file.
 type Hosts struct {
 	Types []market.InstanceType      // of slots
-	Lines []hosts.Line               // of the book, as it is on disk
-	Bills map[step.ID]hosts.PastHost // of hosts before
+	Lines []hosts.Line               // of the book, as stored
+	Bills map[step.ID]hosts.PastHost // of earlier hosts
 }
 
-// onHosts begins the endpoint of a run whose machines are slots; the directory of the shared hosts' run follows.
+// onHosts is the prefix of the endpoint of a run whose machines are slots; the directory of the shared hosts' run follows.
 const onHosts = "hosts:"
 
 // OnHosts returns the endpoint of a run whose machines are slots of shared hosts, by the directory of their run.
 func OnHosts(directory string) string { return onHosts + directory }
 
-// hostsDirectory returns that of the shared hosts' run of an endpoint.
+// hostsDirectory returns the directory of the shared hosts' run of an endpoint.
 func hostsDirectory(endpoint string) (directory string, shared bool) {
 	return strings.CutPrefix(endpoint, onHosts)
 }
@@ -58,8 +58,8 @@ func (r *session) slots(directory string) providers.Account {
 	return slots{desk.Connect(directory, r.unique(), r.cfg.Choice.Pools[0].Pool.Provider, pollNotices, r.cfg.Log)}
 }
 
-// SlotPrices returns what slots cost an hour, from since until until, of an endpoint that is shared hosts; nil: it is not. Pools whose types fit
-// no host are left out.
+// SlotPrices returns the hourly prices of slots, from since until until, for an endpoint that is shared hosts; otherwise nil. Pools whose
+// types fit no host are skipped.
 func SlotPrices(ctx context.Context, endpoint string, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	directory, shared := hostsDirectory(endpoint)
 	if !shared || len(pools) == 0 {
@@ -74,7 +74,7 @@ func SlotPrices(ctx context.Context, endpoint string, pools []market.Pool, since
 
 var errNoController = fmt.Errorf("%w: shared hosts have no machine for a job server", provisioner.ErrInvalid)
 
-// Controllers are none.
+// Controllers returns none.
 func (slots) Controllers(context.Context) ([]provisioner.Controller, error) { return nil, nil }
 
 // StartController refuses.
@@ -85,7 +85,7 @@ func (slots) StartController(context.Context, provisioner.ControllerRequest) (pr
 // EndController refuses.
 func (slots) EndController(context.Context, provisioner.Controller) error { return errNoController }
 
-// profiled passes on what serving a job takes to where it has its slots; nil = it has machines of its own.
+// profiled returns how to report a job's serving load to its shared hosts; nil = it has machines of its own.
 func profiled(cloud providers.Account) func(context.Context, tiers.Served) (tiers.Preference, error) {
 	if w, wrapped := cloud.(withoutBids); wrapped { // slots take none
 		cloud = w.Account
@@ -186,10 +186,10 @@ func marked(next func(context.Context, net.Conn) context.Context) func(context.C
 	}
 }
 
-// noUser has no slots: the connection was closed before the kernel said whose it was.
+// noUser has no slots: the connection was closed before the kernel identified its user.
 const noUser = -1
 
-// hostsBrain decides for shared hosts.
+// hostsBrain returns the brain of shared hosts.
 func (r *session) hostsBrain(history map[market.Pool]*market.History) (*hosts.Brain, error) {
 	job, choice := r.cfg.Job, r.cfg.Choice
 	policy, err := bidding.ByName(job.Policy)
@@ -219,7 +219,7 @@ func (r *session) hostsBrain(history map[market.Pool]*market.History) (*hosts.Br
 	return hosts.New(c)
 }
 
-// completeHost adds to a launch of hosts what their agents are started with.
+// completeHost adds the agents' user data to a launch of hosts.
 func (r *session) completeHost(of provisioner.Request) provisioner.Request {
 	u := hostagent.UserData{Desk: r.state.Controller, Launch: of.Token, Orphan: int(r.cfg.Job.OrphanAfter / time.Second)}
 	if u.Token, u.Authority = r.door.token(r.cfg.Clock, of); u.Authority == "" {

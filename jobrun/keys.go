@@ -24,7 +24,7 @@ type grants struct {
 	expires time.Time
 }
 
-// grant returns what gives machines credentials; nil where their own are used, and for shared hosts, whose jobs bring theirs.
+// grant returns the source of machines' credentials; nil if their own are used, and for shared hosts, whose jobs bring theirs.
 func (r *session) grant(ctx context.Context) (trust.Grant, error) {
 	if r.keys == nil || r.cfg.Hosts != nil || !location.IsURL(r.state.Checkpoints) {
 		return nil, nil
@@ -34,7 +34,7 @@ func (r *session) grant(ctx context.Context) (trust.Grant, error) {
 		return nil, err
 	}
 	g := &grants{keys: r.keys, run: r.name, folder: folder, now: time.Now}
-	switch _, ok, err := r.keys.RunKeys(ctx, r.name, folder); { // before anything is bought that could not use its store
+	switch _, ok, err := r.keys.RunKeys(ctx, r.name, folder); { // before buying anything that could not use its store
 	case err != nil:
 		return nil, err
 	case !ok:
@@ -43,7 +43,7 @@ func (r *session) grant(ctx context.Context) (trust.Grant, error) {
 	return g.give, nil
 }
 
-// give returns credentials that have more than three quarters of their life before them.
+// give returns credentials that are valid for more than three quarters of their life.
 func (g *grants) give(ctx context.Context) (json.RawMessage, time.Duration, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

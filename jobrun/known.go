@@ -20,8 +20,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// savedSetting is a setting that served a run best. It is of use to runs of the same application, shape of the model and type of
-// machine.
+// savedSetting is a setting that served a run best. It is useful to runs of the same application, model shape and machine type.
 type savedSetting struct {
 	App     string    `json:"app"`
 	Shape   string    `json:"shape"`
@@ -30,18 +29,18 @@ type savedSetting struct {
 	At      time.Time `json:"at"`
 	tuning.Known
 	Pace    float64 `json:"pace"`         // seconds per clock
-	Default float64 `json:"default_pace"` // the same of the default
+	Default float64 `json:"default_pace"` // the same for the default
 }
 
-// mostRemembered bounds the file; the oldest go.
+// mostRemembered bounds the file; the oldest are dropped.
 const mostRemembered = 200
 
-// settingsFile lies next to the runs.
+// settingsFile is next to the runs.
 func (r *session) settingsFile() string {
 	return filepath.Join(filepath.Dir(r.cfg.Directory), rundir.SettingsFile)
 }
 
-// kinOf returns what runs have in common that know each other's settings.
+// kinOf returns the key of runs that share settings.
 func kinOf(job *config.Job, schema *ps.Schema, choice planner.Resolved) savedSetting {
 	var shape, types []string
 	for _, t := range schema.Tables {
@@ -61,7 +60,7 @@ func (m savedSetting) like(other savedSetting) bool {
 	return m.App == other.App && m.Shape == other.Shape && m.Machine == other.Machine
 }
 
-// Known returns the settings that served runs like this one, the newest first, from a file next to the runs.
+// Known returns the settings that served similar runs, the newest first, from a file next to the runs.
 func Known(file string, job *config.Job, schema *ps.Schema, choice planner.Resolved) (known []tuning.Known, err error) {
 	all, err := readRemembered(file)
 	kin := kinOf(job, schema, choice)
@@ -73,7 +72,7 @@ func Known(file string, job *config.Job, schema *ps.Schema, choice planner.Resol
 	return known, err
 }
 
-// saveSetting keeps what served this run best for those to come. A file that is lost costs them some trials.
+// saveSetting keeps this run's best setting for later runs. A lost file only costs them some trials.
 func (r *session) saveSetting() {
 	if err := r.writeRemembered(); err != nil {
 		r.cfg.Log.Warn("the settings of this run are not kept", "error", err)

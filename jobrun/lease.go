@@ -20,20 +20,20 @@ func (r *session) lease() time.Duration {
 	return r.cfg.Job.OrphanAfter + r.pace().Lease
 }
 
-// leaseFrom returns when the lease of a machine ends that was decided on at a time and not learned of again.
+// leaseFrom returns when the lease of a machine that was decided on at a time and never renewed ends.
 func (r *session) leaseFrom(decided time.Time) time.Time {
 	settings := r.cfg.Job.Tempo()
 	return r.cfg.Clock.WallAt(decided).Add(settings.Wall(settings.BootWithin) + r.lease())
 }
 
-// renew renews leases where machines have them.
+// renew renews leases of machines that have them.
 func (r *session) renew(cloud providers.Account) func(context.Context, ...provisioner.InstanceID) error {
 	if !cloud.Traits().Leases || !r.outlived() {
 		return nil
 	}
 	generation := strconv.Itoa(r.cfg.Part + 1)
 	return func(ctx context.Context, ids ...provisioner.InstanceID) error {
-		_, latest := clock.Between() // a lease that is short by an hour has others end a healthy machine
+		_, latest := clock.Between() // a lease that is short by an hour would make others end a healthy machine
 		return cloud.Renew(ctx, generation, latest.Add(r.lease()), ids...)
 	}
 }
@@ -51,8 +51,8 @@ func generationOf(token string) string {
 	return strconv.Itoa(part + 1)
 }
 
-// removeLeftovers deletes what launches of this run have left that is no machine: a controller that dies in the middle of one leaves
-// a launch template. None is under way when it is called.
+// removeLeftovers deletes remains of this run's launches other than machines: a controller that dies in the middle of one leaves a launch
+// template. None is in progress when it is called.
 func (r *session) removeLeftovers(ctx context.Context, cloud providers.Account) {
 	if r.cfg.Job.Resources.ProviderChooses() == "" && !cloud.Traits().Leftovers {
 		return

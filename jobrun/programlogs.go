@@ -19,10 +19,10 @@ const (
 	lastFetch         = 2 * time.Second // when the run leaves in a hurry
 )
 
-// outputs copies what programs print from the run's store to its directory, where the logs of machines are.
+// outputs copies programs' output from the run's store to its directory, where the machines' logs are.
 type outputs struct {
 	store, dir string
-	over       map[program.LogName]bool // of older attempts, fetched whole
+	over       map[program.LogName]bool // of older attempts, completely fetched
 }
 
 // follow fetches until ctx is done, and then once more, until last is done.
@@ -65,7 +65,7 @@ func (o *outputs) fetch(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// copy appends what has come of an attempt's output, and returns how much that is.
+// copy appends new output of an attempt, and returns its size.
 func (o *outputs) copy(ctx context.Context, name program.LogName) (int64, error) {
 	path := filepath.Join(o.dir, rundir.LogsDir, fmt.Sprintf("%s.%d.log", name.Key, name.Attempt))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

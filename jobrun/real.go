@@ -14,10 +14,10 @@ import (
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
-// This file is what real clouds have in common: machines elsewhere, that have nothing of ours when they begin, live on when
-// a controller ends, and are queried through an API that limits calls.
+// This file has what real clouds have in common: remote machines that begin without our software, outlive their controller, and are queried
+// through an API that limits calls.
 
-// How often a real cloud is looked at.
+// Polling intervals for a real cloud.
 const (
 	realPollCloud   = 5 * time.Second
 	realPollNotices = 5 * time.Second
@@ -25,15 +25,15 @@ const (
 	forgotten = time.Hour
 )
 
-// real returns the installation from which machines come, or what is at its endpoint; nil = they come from a cloud of this
-// program, or one that `tierml fakecloud` runs.
+// real returns the installation that supplies machines, or what is at its endpoint; nil = a cloud of this program, or one that `tierml
+// fakecloud` runs.
 func (r *session) real() *config.Installation { return r.cfg.Job.Installation() }
 
-// outlived reports whether machines live on when a controller ends.
+// outlived reports whether machines outlive their controller.
 func (r *session) outlived() bool { return r.cfg.Endpoint != "" || r.real() != nil }
 
-// unique names this run among all of an account, or of a fake cloud that outlives it: two controllers may have runs of one name,
-// and each would take the other's machines for strays.
+// unique names this run uniquely in an account, or in a fake cloud that outlives it: two controllers may have runs of one name, and each
+// would treat the other's machines as strays.
 func (r *session) unique() string {
 	if !r.outlived() {
 		return r.name
@@ -54,7 +54,7 @@ func (r *session) expires() time.Time {
 	return latest.Add(r.cfg.Job.MaxDuration + forgotten).UTC().Truncate(time.Second)
 }
 
-// listenAt returns where machines are waited for, with any port.
+// listenAt returns the address on which machines are expected, with any port.
 func (r *session) listenAt() (string, error) {
 	at := r.real()
 	switch {
@@ -63,7 +63,7 @@ func (r *session) listenAt() (string, error) {
 	case at.Listen != "":
 		return at.Listen, nil
 	}
-	// This host's end of the way to the metadata service, which every machine of the provider has; nothing is sent.
+	// The local address of the route to the metadata service, which every machine of the provider has; nothing is sent.
 	way, err := net.Dial("udp", "169.254.169.254:80")
 	if err != nil {
 		return "", fmt.Errorf("finding this host's address; write %s.listen: %w", at.Block, err)
@@ -76,7 +76,7 @@ func (r *session) listenAt() (string, error) {
 	return net.JoinHostPort(host, "0"), nil
 }
 
-// placeSplits carries the splits to where machines elsewhere read them, and gives that place.
+// placeSplits copies the splits to where remote machines read them, and returns that place.
 func (r *session) placeSplits(ctx context.Context) (string, error) {
 	if r.real() == nil {
 		return r.splits(), nil

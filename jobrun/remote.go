@@ -14,8 +14,8 @@ import (
 	"github.com/tierml/tierml/internal/clock"
 )
 
-// RemoteClock asks a fake cloud in another process, or shared hosts, how its market time follows from wall-clock time: the job's run must
-// count as its cloud does.
+// RemoteClock asks a fake cloud in another process, or shared hosts, how market time relates to wall-clock time: the job's run must use its
+// cloud's time.
 func RemoteClock(ctx context.Context, job *config.Job, endpoint string) (clock.Mapping, error) {
 	directory, shared := hostsDirectory(endpoint)
 	if !shared && job.Cloud != config.CloudLocal {

@@ -1,5 +1,5 @@
-// Package jobrun starts a job's run and ends it in order: run directory, provider's account or fake cloud, controller, door for
-// the machines, journal. It decides nothing about the run (elasticity does) and shows nothing (watch does).
+// Package jobrun starts a job's run and ends it in order: run directory, provider's account or fake cloud, controller, the machines'
+// address, journal. It decides nothing about the run (elasticity does) and shows nothing (watch does).
 package jobrun
 
 import (
@@ -40,14 +40,14 @@ type Config struct {
 	Plan      *planner.Plan
 	Program   apps.Program
 	Dataset   apps.Dataset
-	Directory string // with the splits in it
+	Directory string // which contains the splits
 	Offers    []planner.Offer
 	Clock     clock.Mapping
 	Agent     []string // the command that an instance runs
 	Version   string
 	Journal   *journal.Writer
 	Log       *slog.Logger
-	// ResumeFrom is a checkpoint that stands at clock ResumeAt; empty = from the beginning.
+	// ResumeFrom is a checkpoint at clock ResumeAt; empty = from the beginning.
 	ResumeFrom string
 	ResumeAt   ps.Clock
 	// ResumeOlder are earlier checkpoints, newest first, in case it is damaged.
@@ -55,28 +55,28 @@ type Config struct {
 	// Past makes this a takeover from a controller that did not end in order; nil = the run begins, or continues from an
 	// orderly end.
 	Past *elasticity.Past
-	// Before is what was trained until an orderly end; nil = nothing.
+	// Before is the training until an orderly end; nil = nothing.
 	Before *elasticity.Log
-	// SaveTime and RestartTime are the declared times of a checkpoint and a restart, in market time, for policies by restart.
+	// SaveTime and RestartTime are the declared times of a checkpoint and a restart, in market time, for policies with restarts.
 	SaveTime, RestartTime time.Duration
-	// StateBytes is what a checkpoint holds, for policies by restart.
+	// StateBytes is the size of a checkpoint, for policies with restarts.
 	StateBytes int64
-	// Part is how often the run was begun before: it keeps the tokens of launches unique.
+	// Part is how often the run was begun before: it makes the tokens of launches unique.
 	Part int
-	// Spending are decisions of jobrun/budget, except an end, which is a wish to stop; nil = there are none.
+	// Spending are decisions of jobrun/budget, except an end, which is a request to stop; nil = there are none.
 	Spending <-chan elasticity.BudgetChanged
-	// Programs makes this a run of programs of the user's own: there is no Program, Dataset or checkpoint then.
+	// Programs makes this a run of users' programs: there is no Program, Dataset or checkpoint then.
 	Programs *Programs
-	// Hosts makes this a run of hosts that jobs share: there is no Plan, Program, Dataset or checkpoint then.
+	// Hosts makes this a run of shared hosts: there is no Plan, Program, Dataset or checkpoint then.
 	Hosts *Hosts
-	// Bounds are the job server's; nil = it has none on this run.
+	// Bounds are the job server's; nil = none.
 	Bounds *elasticity.Bounds
 	// Endpoint is a fake cloud in another process, which launches Agent by itself, or shared hosts (OnHosts); empty = a cloud of the
 	// run's own.
 	Endpoint string
 }
 
-// session is a run under way.
+// session is a running run.
 type session struct {
 	cfg       Config
 	name      string // of the run: its directory's
@@ -87,14 +87,14 @@ type session struct {
 	spec      []byte // of programs, instead of splits
 	admission admission
 	door      *machineListener
-	keys      providers.RunKeys // nil = the provider gives none
+	keys      providers.RunKeys // nil = the provider provides none
 	runner    *runner.Runner
 	manifests map[string]bool // names of this run's; the place may hold those of others
 }
 
 func (r *session) splits() string { return filepath.Join(r.cfg.Directory, rundir.SplitsDir) }
 
-// Run is a run that can be asked to stop.
+// Run is a run that can be stopped.
 type Run struct{ session *session }
 
 // New checks the pieces and assembles a run; Drive starts it.
@@ -112,8 +112,8 @@ func New(cfg Config) *Run {
 	return &Run{s}
 }
 
-// Drive runs the job to its end and gives the outcome: "finished", "interrupted" or "failed". Stop receives
-// wishes to stop: the first ends the run in order, the second at once. When it returns, no machine is left.
+// Drive runs the job to its end and returns the outcome: "finished", "interrupted" or "failed". Stop receives requests to stop: the first
+// ends the run in order, the second at once. When it returns, no machine is left.
 func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, err error) {
 	s := r.session
 	if s.provider, err = providers.Of(s.cfg.Job); err != nil {
@@ -149,7 +149,7 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 	ctx, lost := context.WithCancelCause(ctx)
 	served.Go(func() {
 		cloudErr = cloud.Run(cloudCtx)
-		lost(cloudErr) // before its time, as on a full disk: its machines are gone, and it will not answer again
+		lost(cloudErr) // early, as on a full disk: its machines are gone, and it will not answer again
 	})
 	outcome, err = s.drive(ctx, cloud.Endpoint(), gone, stop)
 	endCloud()
@@ -225,9 +225,9 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	}
 	defer cloud.Close()
 	opening, opened := untilStopped(ctx, stop)
-	r.removeLeftovers(opening, cloud) // of the controller before
+	r.removeLeftovers(opening, cloud) // of the previous controller
 	defer func() {
-		if !unended(err) { // else it would wait for a provider that does not answer
+		if !unended(err) { // otherwise it would wait for a provider that does not answer
 			r.removeLeftovers(context.WithoutCancel(ctx), cloud)
 		}
 	}()
@@ -309,7 +309,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	return r.runUntilStopped(ctx, stop)
 }
 
-// runUntilStopped drives the controller and passes wishes to stop on to it.
+// runUntilStopped drives the controller and passes on requests to stop.
 func (r *session) runUntilStopped(ctx context.Context, stop <-chan string) (string, error) {
 	watch, end := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -335,7 +335,7 @@ func (r *session) runUntilStopped(ctx context.Context, stop <-chan string) (stri
 	return outcome, err
 }
 
-// splitBytes returns how much memory each machine of a launch has for the data of splits: what the parameters leave, at their most. The provider may
+// splitBytes returns how much memory each machine of a launch has for splits: what the parameters leave at their maximum. The provider may
 // choose among pools, and all get the same user data.
 func (r *session) splitBytes(of provisioner.Request) (least int64) {
 	if r.cfg.Programs != nil {
@@ -356,7 +356,7 @@ func (r *session) splitBytes(of provisioner.Request) (least int64) {
 	return least
 }
 
-// typeOf returns a pool's type; the zero value when it is none of these.
+// typeOf returns a pool's type; the zero value if it is none of these.
 func typeOf(all []market.InstanceType, p market.Pool) (found market.InstanceType) {
 	if i := slices.IndexFunc(all, func(t market.InstanceType) bool { return t.Name == p.Type }); i >= 0 {
 		found = all[i]
@@ -364,7 +364,7 @@ func typeOf(all []market.InstanceType, p market.Pool) (found market.InstanceType
 	return found
 }
 
-// spotPools returns those whose prices change.
+// spotPools returns the pools whose prices change.
 func spotPools(candidates []bidding.Candidate) map[market.Pool]bool {
 	set := map[market.Pool]bool{}
 	for _, c := range candidates {
@@ -375,10 +375,10 @@ func spotPools(candidates []bidding.Candidate) map[market.Pool]bool {
 	return set
 }
 
-// lookBack is how much price history a run asks for: EC2 keeps 90 days.
+// lookBack is how much price history a run requests: EC2 keeps 90 days.
 const lookBack = 90 * 24 * time.Hour
 
-// pastPrices asks the cloud what prices were, up to now: there is no other way to know them.
+// pastPrices queries past prices from the cloud: there is no other source.
 func pastPrices(ctx context.Context, cloud runner.PriceSource, pools []market.Pool, now time.Time) (map[market.Pool]*market.History, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

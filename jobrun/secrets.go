@@ -18,7 +18,7 @@ const SecretsVariable = "TIERML_SECRETS_IN"
 // SecretsFile is in that folder.
 const SecretsFile = "secrets.json"
 
-// ReadSecrets returns the values of a job's secrets; what is missing is reported as faults of the job file.
+// ReadSecrets returns the values of a job's secrets; missing ones are reported as faults of the job file.
 func ReadSecrets(job *config.Job) (map[string]string, error) {
 	values, err := Secrets(os.LookupEnv)
 	if err != nil {
@@ -27,7 +27,7 @@ func ReadSecrets(job *config.Job) (map[string]string, error) {
 	return job.ReadSecrets(values)
 }
 
-// Secrets finds the values of a job's secrets: those that were submitted, where the environment says so, else the environment's.
+// Secrets finds the values of a job's secrets: submitted ones, if the environment says so, otherwise the environment's.
 func Secrets(environment func(string) (string, bool)) (func(string) (string, bool), error) {
 	dir, submitted := environment(SecretsVariable)
 	if !submitted {

@@ -20,14 +20,13 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Wall-clock lengths of a run on the fake cloud, where machines are near: everything is looked at more often
-// than on a cloud that limits calls.
+// Wall-clock intervals of a run on the fake cloud, where machines are near: polling is more frequent than on a cloud that limits calls.
 const (
 	pollPrices  = 400 * time.Millisecond
 	pollCloud   = time.Second
 	pollNotices = 250 * time.Millisecond
 	callTimeout = 20 * time.Second
-	askAgain    = 10 * time.Minute // for a launch to be requested again: later the market is another, and the token nearly over
+	askAgain    = 10 * time.Minute // for repeating a launch: later the market has changed, and the token is nearly expired
 )
 
 // controller decides by the job's policy: with a reliable tier, or by kill and restart.
@@ -49,7 +48,7 @@ func (r *session) controller(history map[market.Pool]*market.History) (runner.Co
 	return restart.New(r.restartConfig(c), restart.Tiered(c)), nil
 }
 
-// restartConfig is for a run by kill and restart whose fleets train as c has it.
+// restartConfig is for a run by kill and restart whose fleets train according to c.
 func (r *session) restartConfig(c elasticity.Config) restart.Config {
 	var reached ps.Clock
 	if r.cfg.Before != nil {
@@ -126,7 +125,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	return c, nil
 }
 
-// pools returns those that the run may buy in, with what prices were.
+// pools returns the pools in which the run may buy, with past prices.
 func (r *session) pools(history map[market.Pool]*market.History) (out []elasticity.Pool) {
 	for _, p := range r.cfg.Choice.Pools {
 		h := history[p.Pool]
@@ -206,7 +205,7 @@ func (r *session) startDetails() (json.RawMessage, error) {
 	return journal.Pack(d)
 }
 
-// zoneIDs returns those of the zones that the run may buy in.
+// zoneIDs returns the ids of the zones in which the run may buy.
 func zoneIDs(all map[string]string, choice planner.Resolved) map[string]string {
 	ids := map[string]string{}
 	add := func(zone string) {
@@ -224,7 +223,7 @@ func zoneIDs(all map[string]string, choice planner.Resolved) map[string]string {
 	return ids
 }
 
-// types are all types that the run may use, each once, in the order of their first use.
+// types lists all types that the run may use, each once, in order of first use.
 func (r *session) types() []market.InstanceType {
 	var out []market.InstanceType
 	seen := map[string]bool{}
@@ -263,8 +262,7 @@ func (r *session) flops(t market.InstanceType) float64 {
 	return t.WorkRate() * float64(r.cfg.Job.Local.FlopsPerVCPU)
 }
 
-// script translates the job's words, which are the fake cloud's. Targets are spot machines: the reliable tier is what
-// a run stands on.
+// script translates the job's words to the fake cloud's. Targets are spot machines: a run depends on the reliable tier.
 func script(actions []config.Action) fakecloud.Script {
 	var out fakecloud.Script
 	for _, a := range actions {

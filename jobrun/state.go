@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/tiers/checkpoint"
 )
 
-// StateFile holds what a later controller of the run must know and the journal does not say. It has a secret in it.
+// StateFile holds what a later controller of the run must know and the journal does not contain. It contains a secret.
 const StateFile = "state.json"
 
 // State is what StateFile says.
@@ -31,23 +31,23 @@ type State struct {
 	Checkpoints string `json:"checkpoints"` // where this run's are: a directory or URL
 	// Secret proves to a controller that a machine was launched by one of this run's.
 	Secret string `json:"secret"`
-	// Controller is where machines call: one that is started again listens there, too.
+	// Controller is the address that machines call: a restarted controller listens there, too.
 	Controller string `json:"controller,omitempty"`
 	// Coordinator is where the job's coordinator listens, if it has one.
 	Coordinator string `json:"coordinator,omitempty"`
-	// Endpoint is the cloud's, when it is in another process; empty = it ended with the controller.
+	// Endpoint is the cloud's, if it is in another process; empty = it ended with the controller.
 	Endpoint string `json:"endpoint,omitempty"`
-	// Cloud is where the fake cloud of this run answers, in whichever process it is, for drills; empty = a provider's.
+	// Cloud is the address of this run's fake cloud, in whichever process it is, for drills; empty = a provider's.
 	Cloud string `json:"cloud,omitempty"`
 	// Defaults is apps.Defaults of when the run began.
 	Defaults int `json:"defaults,omitempty"`
 	// Grows: the job leaves the reliable tier open, and its count follows measured load.
 	Grows bool `json:"grows,omitempty"`
-	// Dataset is what was learned about the data when it was cut into splits. Null: they may not be whole.
+	// Dataset is what was learned about the data when it was cut into splits. Null: they may be incomplete.
 	Dataset *apps.Dataset `json:"dataset,omitempty"`
 }
 
-// newState returns that of a run that begins.
+// newState returns the state of a new run.
 func newState(directory string, job *config.Job) State {
 	s := State{Checkpoints: filepath.Join(directory, rundir.CheckpointsDir), Secret: rand.Text(), Defaults: apps.Defaults,
 		Grows: planner.SizesReliable(job) && !job.Written("reliable.count")}
@@ -57,7 +57,7 @@ func newState(directory string, job *config.Job) State {
 	return s
 }
 
-// ReadState returns an fs.ErrNotExist where there is none.
+// ReadState returns an fs.ErrNotExist if there is none.
 func ReadState(directory string) (State, error) {
 	var s State
 	text, err := os.ReadFile(filepath.Join(directory, StateFile))
@@ -70,7 +70,7 @@ func ReadState(directory string) (State, error) {
 	return s, nil
 }
 
-// Deletable refuses to delete a run that ended so while its machines may still cost money.
+// Deletable refuses to delete an ended run while its machines may still cost money.
 func Deletable(directory, outcome string) error {
 	s, err := ReadState(directory)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func openState(directory string, job *config.Job) (State, error) {
 	return s, err
 }
 
-// write replaces the state as a whole; it is durable then.
+// write replaces the state atomically and durably.
 func (s State) write(directory string) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
@@ -110,11 +110,11 @@ type Saved struct {
 	Path   string
 	Clock  ps.Clock
 	Doubts []error           // why newer ones cannot be used
-	Older  []elasticity.Kept // those before it, the newest first
+	Older  []elasticity.Kept // earlier ones, the newest first
 }
 
-// writtenManifests returns the names of the manifests that the run's journal has. They are all that is believed of what is found in a
-// store: machines of other runs may have rights to write there. Version is that of the program that wrote the journal.
+// writtenManifests returns the names of the manifests in the run's journal. Only these are trusted in a store: machines of other runs may
+// be allowed to write there. Version returns the version of the program that wrote the journal.
 func writtenManifests(dir string) (names map[string]bool, version string, err error) {
 	entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +125,7 @@ func writtenManifests(dir string) (names map[string]bool, version string, err er
 		switch e.Kind {
 		case journal.Start:
 			var start journal.StartDetails
-			_ = json.Unmarshal(e.Details, &start) // the version is for people
+			_ = json.Unmarshal(e.Details, &start) // the version is informative only
 			version = start.Version
 		case journal.Checkpoint:
 			names[checkpoint.Name(e.Model)] = true
@@ -134,8 +134,8 @@ func writtenManifests(dir string) (names map[string]bool, version string, err er
 	return names, version, nil
 }
 
-// Checkpoint finds the newest complete and undamaged checkpoint of a run: the one that an orderly end has left, or one that
-// was taken while training continued. It reads all of it. It is an fs.ErrNotExist when there is none; doubts may say why.
+// Checkpoint finds the newest complete and undamaged checkpoint of a run: one from an orderly end, or one that was taken while training
+// continued. It reads all of it. The error is fs.ErrNotExist if there is none; doubts may say why.
 func Checkpoint(dir string) (saved Saved, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// gone returns the machines of the clouds that ended with their controllers, by their own records, as far as the journal
-// does not know their ends. Those that it does not know at all belong to a launch whose answer was not written down.
+// gone returns the machines of clouds that ended with their controllers, from their own records, unless the journal has their ends. Unknown
+// ones belong to a launch whose answer was not recorded.
 func (r *session) gone() ([]provisioner.Instance, error) {
 	if r.cfg.Past == nil || r.outlived() {
 		return nil, nil
@@ -56,7 +56,7 @@ func (r *session) gone() ([]provisioner.Instance, error) {
 	return out, nil
 }
 
-// claim finds the launch that a machine of a pool may be of.
+// claim finds the launch to which a machine of a pool may belong.
 func claim(open []elasticity.PastLaunch, pool market.Pool) (token string, found bool) {
 	for i := range open {
 		if open[i].Count > 0 && (open[i].Pool == pool || slices.ContainsFunc(open[i].Or, func(c bidding.Choice) bool { return c.Pool == pool })) {
@@ -67,8 +67,8 @@ func claim(open []elasticity.PastLaunch, pool market.Pool) (token string, found 
 	return "", false
 }
 
-// lastLives returns the machines of a cloud's records. Those that ran when it was killed have ended when it was last alive, as
-// its bill has it (fakecloud.CloudKilled).
+// lastLives returns the machines of a cloud's records. Those that ran when it was killed ended when it was last alive, as in its bill
+// (fakecloud.CloudKilled).
 func lastLives(records []fakecloud.Record) []provisioner.Instance {
 	var out []provisioner.Instance
 	index := map[string]int{}
@@ -99,10 +99,10 @@ func lastLives(records []fakecloud.Record) []provisioner.Instance {
 	return out
 }
 
-// listenWithin is how long the address of the controller before may take to become free.
+// listenWithin is how long the previous controller's address may take to become free.
 const listenWithin = 3 * time.Second
 
-// listen listens for machines, where those that run call already, or else anywhere, and returns the address that machines call.
+// listen listens for machines, at the address that running ones already call, or else anywhere, and returns the address that machines call.
 func (r *session) listen(ctx context.Context) (listener net.Listener, called string, err error) {
 	anywhere, err := r.listenAt()
 	if err != nil {
@@ -128,8 +128,8 @@ func (r *session) listen(ctx context.Context) (listener net.Listener, called str
 	}
 }
 
-// listenAs listens at an address, and returns it with the port that was given. A name stays a name: machines look it up at each call,
-// so the next controller may listen on a host with another address and the same name.
+// listenAs listens at an address, and returns it with the assigned port. A name stays a name: machines resolve it at each call, so the next
+// controller may listen on a host with another address and the same name.
 func listenAs(address string) (listener net.Listener, called string, err error) {
 	if listener, err = net.Listen("tcp", address); err != nil {
 		return nil, "", err

@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/tiers/node/child"
 )
 
-// placeOutside puts what a program on tiers needs where all machines get it, and describes the program to them.
+// placeOutside puts the files of a program on tiers where all machines can read them, and describes the program to them.
 func (r *session) placeOutside(ctx context.Context) error {
 	text, err := r.placeWorkdir(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *session) placeOutside(ctx context.Context) error {
 	return err
 }
 
-// SameOnTiers refuses to resume a run whose program on tiers has changed: its model would be another, or be trained on in another way. Nil data: the
+// SameOnTiers refuses to resume a run whose program on tiers has changed: its model would differ, or be trained differently. Nil data: the
 // run had not begun.
 func SameOnTiers(ctx context.Context, job *config.Job, data *apps.Dataset, runs string) error {
 	if data == nil || !job.OnTiers() {
@@ -90,8 +90,8 @@ func SameOnTiers(ctx context.Context, job *config.Job, data *apps.Dataset, runs 
 	return nil
 }
 
-// changedFiles compares the workdir with how the run has packed it. New files do not count: the program did without them, and working with a folder
-// leaves some.
+// changedFiles compares the workdir with the run's packed one. New files do not count: the program did without them, and working with a
+// folder creates some.
 func changedFiles(ctx context.Context, job *config.Job, packed, runs string) (changed []string, err error) {
 	from, err := blob.Open(ctx, packed)
 	if err != nil {
@@ -122,7 +122,7 @@ func changedFiles(ctx context.Context, job *config.Job, packed, runs string) (ch
 	return changed, nil
 }
 
-// overInitial adds what a model has moved by to what its program began with.
+// overInitial adds a model's change to the program's initial model.
 func (r *session) overInitial(ctx context.Context, moved model.Model) (model.Model, error) {
 	names, file, err := child.Initial(ctx, node.ModelFolder(r.state.Store()))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,25 +7,24 @@ import (
 	"time"
 )
 
-// AvailabilityPoint is how many machines of a pool can be had, or kept, from an instant on.
+// AvailabilityPoint is how many machines of a pool are available from an instant on.
 type AvailabilityPoint struct {
 	At    time.Time
 	Count int
 }
 
-// Availability is how many machines of a pool could be had over time: what decides on markets whose prices no longer
-// move with demand. It is a step function like History, made from probes of a provider. Before its first point nothing is
-// known, and of a recording nothing from its end on; a live observation holds until the next report. A nil
-// Availability knows nothing.
+// Availability is how many machines of a pool were available over time: what matters on markets whose prices no longer follow demand. It is
+// a step function like History, made from probes of a provider. Before its first point nothing is known, and for a recording nothing from
+// its end on; a live observation holds until the next report. A nil Availability knows nothing.
 //
-// Points once in an Availability never change, so views of it (Until) share them.
+// Points never change once in an Availability, so views of it (Until) share them.
 type Availability struct {
-	points []AvailabilityPoint // sorted by At; each differs from the one before it in its count
-	end    time.Time           // zero = none: it is being watched
+	points []AvailabilityPoint // sorted by At; consecutive counts differ
+	end    time.Time           // zero = none: it is being observed
 }
 
-// NewAvailability makes an Availability of points in order of time, known until end (zero = as long as it is watched). Points that repeat the count before
-// them add nothing and are left out.
+// NewAvailability makes an Availability of points in order of time, known until end (zero = as long as it is observed). Points that repeat
+// the previous count are dropped.
 func NewAvailability(points []AvailabilityPoint, end time.Time) (*Availability, error) {
 	a := &Availability{end: end}
 	for i, p := range points {
@@ -42,7 +41,7 @@ func NewAvailability(points []AvailabilityPoint, end time.Time) (*Availability, 
 	return a, nil
 }
 
-// Map returns the availability with each count as another one. A nil Availability stays nil.
+// Map returns the availability with each count mapped by f. A nil Availability stays nil.
 func (a *Availability) Map(of func(int) int) *Availability {
 	if a == nil {
 		return nil
@@ -70,7 +69,7 @@ func (a *Availability) End() time.Time {
 	return a.end
 }
 
-// Most returns the highest count there ever was.
+// Most returns the highest count.
 func (a *Availability) Most() (most int) {
 	if a == nil {
 		return 0
@@ -93,7 +92,7 @@ func (a *Availability) At(t time.Time) (count int, known bool) {
 // over reports whether a recording has ended.
 func (a *Availability) over(t time.Time) bool { return !a.end.IsZero() && !t.Before(a.end) }
 
-// Until returns what was known at t, without copying it, as a watcher has seen it: what a decision may rest on.
+// Until returns what was known at t, without copying it: input for a decision at t.
 func (a *Availability) Until(t time.Time) *Availability {
 	if a == nil {
 		return nil
@@ -102,7 +101,7 @@ func (a *Availability) Until(t time.Time) *Availability {
 	return &Availability{points: a.points[:n:n]}
 }
 
-// Points returns the points after from, up to and including to. The slice is shared: read it only.
+// Points returns the points after from, up to and including to. The slice is shared and read-only.
 func (a *Availability) Points(from, to time.Time) []AvailabilityPoint {
 	first, last := a.countUntil(from), a.countUntil(to)
 	if first >= last {
@@ -111,8 +110,8 @@ func (a *Availability) Points(from, to time.Time) []AvailabilityPoint {
 	return a.points[first:last:last]
 }
 
-// Add records that a number of machines is available from an instant on, which is known then. Repeating a known number is
-// harmless; going back in time is an error, as decisions may rest on it.
+// Add records that a number of machines is available from an instant on, as known then. Repeating a known number is harmless; going back in
+// time is an error, as decisions may depend on it.
 func (a *Availability) Add(p AvailabilityPoint) error {
 	n := len(a.points)
 	if n > 0 && !p.At.After(a.points[n-1].At) {
@@ -128,7 +127,7 @@ func (a *Availability) Add(p AvailabilityPoint) error {
 	return nil
 }
 
-// countUntil returns how many points are at or before t.
+// countUntil returns the number of points at or before t.
 func (a *Availability) countUntil(t time.Time) int {
 	if a == nil {
 		return 0

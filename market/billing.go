@@ -24,7 +24,7 @@ type Usage struct {
 	Start   time.Time
 	End     time.Time // zero while running
 	EndedBy EndedBy
-	Moved   int64 // bytes of the run's state that it fetched from another region
+	Moved   int64 // bytes of the run's state fetched from another region
 }
 
 // Charge is one line of a bill.
@@ -36,47 +36,47 @@ type Charge struct {
 	Note     string // for example "interrupted hour"
 }
 
-// RuleBook is how a provider bills in one period of its history.
+// RuleBook is a provider's billing in one period of its history.
 //
 // Invariant: charges are a function of the usage, the prices and asOf. Each is rounded once, by USD.For, half up to the billionth of a
-// dollar, and sums are of rounded charges: so journal, report and the fake cloud's bill agree to the billionth. (A slot's share of a
-// host's charge is rounded down, so that shares never exceed it.)
+// dollar, and sums are of rounded charges: so journal, report and the fake cloud's bill agree to the billionth. (A slot's share of a host's
+// charge is rounded down, so that shares never exceed it.)
 //
-// Prices of the usage's own pool are
-// read from h; an on-demand pool's history is its constant price. A still running machine is billed
-// for the sum due at asOf. It is an error when a needed price is unknown.
+// Prices of the usage's own pool are read from h; an on-demand pool's history is its constant price. A running machine is billed for the
+// sum due at asOf. It is an error if a needed price is unknown.
 type RuleBook interface {
 	Name() string
 	Terms() Terms
 	Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 }
 
-// Terms are a rule book's traits, for decisions before the bill is written. Charges has the last word.
+// Terms are a rule book's properties, for decisions before the bill is written. Charges is authoritative.
 type Terms struct {
-	// Provider is whose machines the book bills: they are evicted as its are, whatever a price trace calls its pools.
+	// Provider is the provider whose machines the book bills: they are evicted according to its rules, whatever a price trace calls its
+	// pools.
 	Provider string
-	// Increment is the length of time billed as a whole from launch on, at the price in force at its beginning; 0 = each
-	// second at its own price.
+	// Increment is the time that is billed as a whole, counted from launch, at the price in force at its beginning; 0 = each second at its
+	// own price.
 	Increment time.Duration
 	// Minimum is the least that is billed for a machine that its buyer ends.
 	Minimum time.Duration
-	// FreeIncrement: the increment in which the provider takes a spot machine back costs nothing.
+	// FreeIncrement: the increment in which the provider takes a spot machine back is free.
 	FreeIncrement bool
-	// FreeWithin: a spot machine that the provider takes back before it has run for so long costs nothing; 0 = it does.
+	// FreeWithin: a spot machine that the provider takes back before it has run this long is free; 0 = never.
 	FreeWithin time.Duration
 	// PayBid: spot machines cost their bid, not the price.
 	PayBid bool
-	// Notice is how long before it takes a machine back the provider says so. No provider promises that it does.
+	// Notice is how long before taking a machine back the provider warns. No provider guarantees it.
 	Notice time.Duration
-	// MaxLife is when the provider takes every spot machine back at the latest; 0 = it has no such limit.
+	// MaxLife is the latest time at which the provider takes every spot machine back; 0 = no limit.
 	MaxLife time.Duration
-	// MaxBid is the highest bid that the provider takes, in multiples of the on-demand price; 0 = bids have no meaning.
+	// MaxBid is the highest bid that the provider accepts, in multiples of the on-demand price; 0 = bids have no meaning.
 	MaxBid int
-	// Fees are the machines' disks, addresses and traffic, where they are declared.
+	// Fees are the machines' disks, addresses and traffic, if declared.
 	Fees Fees
 }
 
-// Billed returns what a machine's hours on demand count for on a bill.
+// Billed returns the hours on a bill for a machine's hours on demand.
 func (t Terms) Billed(hours float64) float64 {
 	if step := t.Increment.Hours(); step > 0 {
 		hours = math.Ceil(hours/step) * step

@@ -18,7 +18,7 @@ var ruleBooks = []RuleBook{
 		maxLife: 24 * time.Hour},
 }
 
-// Rules returns the rule book of that name:
+// Rules returns the rule book of this name:
 //
 //   - ec2-2017: EC2 until October 2017. Whole hours counted from launch. A spot hour costs the spot price in
 //     force when it begins; the last hour is paid in full when the buyer ends the machine in it, and free
@@ -30,14 +30,13 @@ var ruleBooks = []RuleBook{
 //     least; one that is preempted in its first minute is free.
 //   - gce-preemptible: the same, and no machine lives longer than 24 hours.
 //
-// The name may be followed by the costs of a machine's disk and public address: "ec2-now+disk=20x0.08+address=0.005" adds 20
-// GiB at 0.08 dollars a GiB and month, and 0.005 dollars an hour; "+traffic=5x0.01@us-east-1a" what 5 GB an hour cost
-// machines outside that zone, at 0.01 dollars a GB and direction; "+egress=0.05" that a GB of state that moves to another
-// region costs this much, instead of 0.02 dollars; "+committed=m5.large@0.0613" that a commitment at 0.0613 dollars an hour
-// pays for machines of that type on demand. See Fees.
+// The name may be followed by the costs of a machine's disk and public address: "ec2-now+disk=20x0.08+address=0.005" adds 20 GiB at 0.08
+// dollars a GiB and month, and 0.005 dollars an hour; "+traffic=5x0.01@us-east-1a" 5 GB an hour for machines outside that zone, at 0.01
+// dollars a GB and direction; "+egress=0.05" makes a GB of state moved to another region cost this much, instead of 0.02 dollars;
+// "+committed=m5.large@0.0613" says that a commitment at 0.0613 dollars an hour pays for machines of that type on demand. See Fees.
 //
-// In all a spot machine never costs more than its bid. Every line's amount is its rate for the time
-// from From to To (rounded half up to the billionth, see USD.For), or nothing when it is Free.
+// In all a spot machine never costs more than its bid. Every line's amount is its rate for the time from From to To (rounded half up to the
+// billionth, see USD.For), or nothing if it is Free.
 func Rules(name string) (RuleBook, error) {
 	base, extra, some := strings.Cut(name, "+")
 	for _, book := range ruleBooks {
@@ -56,7 +55,7 @@ func Rules(name string) (RuleBook, error) {
 	return nil, fmt.Errorf("billing rules %q: there are %s", name, strings.Join(RuleNames(), ", "))
 }
 
-// RuleNames lists the names that Rules knows.
+// RuleNames lists the names that Rules accepts.
 func RuleNames() []string {
 	var names []string
 	for _, book := range ruleBooks {
@@ -81,14 +80,14 @@ func Total(charges []Charge) USD {
 	return sum
 }
 
-// Paid is the part of a running machine's bill that does not change any more: its first hours.
+// Paid is the final part of a running machine's bill: its first hours.
 type Paid struct {
 	hours int
 	sum   USD
 }
 
-// Due returns the total of a rule book's charges, as of a time. Prices until known are final; what follows from them is kept in paid, so that this
-// takes no longer after weeks than at first. A nil paid keeps nothing.
+// Due returns the total of a rule book's charges, as of a time. Prices until known are final; results from them are kept in paid, so that
+// this takes no longer after weeks than at first. A nil paid keeps nothing.
 func Due(book RuleBook, u Usage, h *History, asOf, known time.Time, paid *Paid) (USD, error) {
 	fees, covered := Fees{}, false
 	if with, ok := book.(withFees); ok {
@@ -120,7 +119,7 @@ func (b wholeHours) due(u Usage, h *History, asOf, known time.Time, paid *Paid) 
 		return 0, fmt.Errorf("%s: %w", b.name, err)
 	}
 	last := int(asOf.Sub(u.Start) / time.Hour)
-	if paid.hours > last+1 { // this looks back
+	if paid.hours > last+1 { // an earlier time than before
 		paid = &Paid{}
 	}
 	sum := paid.sum
@@ -151,8 +150,8 @@ func (b wholeHours) Terms() Terms {
 	return Terms{Provider: providerOf(b.name), Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10, Notice: 2 * time.Minute}
 }
 
-// Charges returns one line per hour. An hour is due when it begins; that a machine was taken back in it only
-// shows later, and then the line becomes free.
+// Charges returns one line per hour. An hour is due when it begins; if the machine was taken back in it, this is known only later, and then
+// the line becomes free.
 func (b wholeHours) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
 	u, asOf, err := settle(u, asOf)
 	if err != nil {
@@ -169,7 +168,7 @@ func (b wholeHours) Charges(u Usage, h *History, asOf time.Time) ([]Charge, erro
 	return charges, nil
 }
 
-// hourBegins reports whether the hour from `from` is on the bill. The first one is as soon as there is a machine.
+// hourBegins reports whether the hour from `from` is on the bill. The first one is due as soon as the machine exists.
 func hourBegins(u Usage, from, asOf time.Time) bool {
 	switch {
 	case from.After(asOf):
@@ -205,7 +204,7 @@ func hourCharge(u Usage, from time.Time, rate USD) Charge {
 	return c
 }
 
-// minimumTime is the least that is billed per second, by EC2 as by GCE.
+// minimumTime is the minimum that is billed per second, by EC2 and by GCE.
 const minimumTime = time.Minute
 
 // perSecond bills the time used, each second at its price.
@@ -219,13 +218,13 @@ type perSecond struct {
 
 func (b perSecond) Name() string { return b.name }
 
-// Terms: a price limit is still accepted, but it is capacity that decides.
+// Terms: a price limit is still accepted, but capacity decides.
 func (b perSecond) Terms() Terms {
 	return Terms{Provider: providerOf(b.name), Minimum: minimumTime, FreeWithin: b.freeWithin, Notice: b.notice, MaxLife: b.maxLife}
 }
 
-// Charges returns one line per price step. What a machine owes beyond its use because of the minimum costs the
-// price of its last second, so that no price after its end (or after asOf) matters.
+// Charges returns one line per price step. The additional charge because of the minimum uses the price of the machine's last second, so
+// that no price after its end (or after asOf) matters.
 func (b perSecond) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
 	u, asOf, err := settle(u, asOf)
 	if err != nil {
@@ -259,8 +258,8 @@ func (b perSecond) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error
 	return charges, nil
 }
 
-// steps cuts [u.Start, end) where the price changes, at whole seconds: a second costs the price at its start.
-// There is at least one step, which may be empty.
+// steps splits [u.Start, end) where the price changes, at whole seconds: a second costs the price at its start. There is at least one step,
+// which may be empty.
 func (b perSecond) steps(u Usage, h *History, end time.Time) ([]Charge, error) {
 	rate, err := priceAt(u, h, u.Start)
 	if err != nil {
@@ -289,7 +288,7 @@ func (b perSecond) steps(u Usage, h *History, end time.Time) ([]Charge, error) {
 	return charges, nil
 }
 
-// settle checks a usage and brings it to what was known at asOf: a machine that ended later was running.
+// settle checks a usage and reduces it to what was known at asOf: a machine that ended later was running.
 func settle(u Usage, asOf time.Time) (Usage, time.Time, error) {
 	asOf = asOf.Truncate(time.Second)
 	if u.End.After(asOf) {
@@ -329,7 +328,7 @@ func priceAt(u Usage, h *History, t time.Time) (USD, error) {
 	return capped(u, price), nil
 }
 
-// capped keeps to the bid of a spot machine: it can only be above it while the machine is being taken back.
+// capped limits a price to the bid of a spot machine: it can only exceed it while the machine is being taken back.
 func capped(u Usage, price USD) USD {
 	if u.Pool.Class == Spot && u.Bid > 0 {
 		return min(price, u.Bid)

@@ -17,7 +17,7 @@ type Catalog struct {
 	types map[string]map[string]InstanceType // by region, then name
 }
 
-// NewCatalog makes a catalog of the types that a region sells.
+// NewCatalog creates a catalog of the types that a region sells.
 func NewCatalog(region string, types []InstanceType) *Catalog {
 	byName := make(map[string]InstanceType, len(types))
 	for _, t := range types {
@@ -52,7 +52,7 @@ func (c *Catalog) Types(region string) []InstanceType {
 	return types
 }
 
-// WithGPUs returns the catalog with GPUs as of knows them, by type, where the catalog has none.
+// WithGPUs returns the catalog with GPUs from of, by type, where the catalog has none.
 func (c *Catalog) WithGPUs(of func(name string) GPU) *Catalog {
 	with := &Catalog{types: make(map[string]map[string]InstanceType, len(c.types))}
 	for region, types := range c.types {
@@ -67,7 +67,7 @@ func (c *Catalog) WithGPUs(of func(name string) GPU) *Catalog {
 	return with
 }
 
-// Columns of a catalog file; the last four may be missing.
+// Columns of a catalog file; the last four are optional.
 const (
 	columnRegion   = "region"
 	columnType     = "instance_type"
@@ -82,10 +82,9 @@ const (
 //
 //	region,instance_type,vcpu,memory_gib,ecu,linux_ondemand_usd_hour,network
 //
-// or only region, instance_type and linux_ondemand_usd_hour. Where the vCPUs are missing they are those of EC2's naming of
-// sizes (VCPUOf), and 0, that is unknown, where it has none; memory that is missing is 0, unknown. The network is
-// known where it says a number, such as "10 Gigabit"; "Moderate" and "Up to 10 Gigabit" give no figure to plan with.
-// The architecture is in the column arch, and where that is missing in the name (ArchOf). Other columns are not read.
+// or only region, instance_type and linux_ondemand_usd_hour. Missing vCPUs are derived from EC2's names of sizes (VCPUOf), or 0, unknown;
+// missing memory is 0, unknown. The network is known if it contains a number, such as "10 Gigabit"; "Moderate" and "Up to 10 Gigabit" give
+// no figure for planning. The architecture is in the column arch, or else derived from the name (ArchOf). Other columns are ignored.
 func ReadCatalog(r io.Reader) (*Catalog, error) {
 	rows := csv.NewReader(r)
 	rows.ReuseRecord = true

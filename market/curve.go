@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// book keeps the curves of a history for itself and its views. Each is computed at the first use of its bid.
+// book holds the curves of a history for itself and its views. Each is computed at the first use of its bid.
 type book struct {
-	curves atomic.Pointer[[]*curve] // a list is never changed, but replaced by another
+	curves atomic.Pointer[[]*curve] // a list is never changed, only replaced
 }
 
-// maxCurves is how many bids a book knows at a time: more than a job's policies ask about.
+// maxCurves bounds the bids in a book: more than a job's policies use.
 const maxCurves = 64
 
 func (b *book) find(bid USD) *curve {
@@ -70,9 +70,8 @@ func (h *History) curve(bid USD) *curve {
 	return c
 }
 
-// curve is a history looked at from one bid: in which band each point lies, and sums up to each point, so that any
-// stretch of time is a difference of two sums. Times are Unix nanoseconds; sums of their products are exact, so
-// that they do not depend on where the history begins.
+// curve is a history seen from one bid: the band of each point, and sums up to each point, so that any interval is a difference of two
+// sums. Times are Unix nanoseconds; sums of their products are exact, so that they do not depend on where the history begins.
 type curve struct {
 	bid   USD
 	edges [bands]USD
@@ -95,7 +94,7 @@ type sums struct {
 const every = bands
 
 type bandSums struct {
-	points []int32 // that lie in the band
+	points []int32 // in the band
 	sums   []sums  // of the band, up to each
 }
 
@@ -104,7 +103,7 @@ type crossing struct {
 	point  int32
 	at     int64
 	before [bands + 1]sums
-	// ends sums up, for each step before, its length times twice the instant of the first crossing after it.
+	// ends sums up, for each earlier step, its length times twice the instant of the first crossing after it.
 	ends [bands + 1]int128
 }
 
@@ -119,7 +118,7 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// add continues with the points that are new.
+// add adds the new points.
 func (c *curve) add(points []PricePoint) {
 	n := len(c.times)
 	c.times, c.bands, c.all = slices.Grow(c.times, len(points)-n), slices.Grow(c.bands, len(points)-n), slices.Grow(c.all, len(points)-n)
@@ -183,7 +182,7 @@ func (c *curve) crossed(after, to int) []crossing {
 	return c.crossings[first:last]
 }
 
-// nextCrossing returns the first crossing at a point or after it; where there is none, a number beyond all points.
+// nextCrossing returns the first crossing at or after a point; if there is none, a number beyond all points.
 func (c *curve) nextCrossing(from int) (point int) {
 	i := sort.Search(len(c.crossings), func(i int) bool { return int(c.crossings[i].point) >= from })
 	if i == len(c.crossings) {

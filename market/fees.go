@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// Fees are a machine's costs other than its hours, from its launch to its end, by either side. They are not free when the
-// machine is: a disk and an address are sold apart.
+// Fees are a machine's costs other than its hours, from its launch to its end, by either side. They apply even when the machine is free: a
+// disk and an address are sold separately.
 type Fees struct {
 	DiskGiB      int // of one machine
 	DiskGiBMonth USD // per GiB and month
-	Address      USD // per hour, of a public IPv4 address
+	Address      USD // per hour, for a public IPv4 address
 	// Traffic is what crosses the borders of zones: megabytes per hour and machine outside of Home, to and from
 	// machines there, each billed twice, as it leaves a zone and as it enters one.
 	TrafficMB int
 	TrafficGB USD // per gigabyte and direction
 	Home      string
-	// Egress is what a gigabyte costs that leaves a region for another. The region that it leaves bills it.
+	// Egress is the cost of a gigabyte that leaves a region for another. It is billed in the region that it leaves.
 	Egress USD // per gigabyte
-	// Committed is the type of which a Savings Plan, a reservation or a committed use discount covers the machines on demand, and
-	// CommittedPrice what an hour of one costs under it. That is paid whether they run or not: a bill shows it and adds nothing.
+	// Committed is the type whose on-demand machines are covered by a Savings Plan, a reservation or a committed use discount, and
+	// CommittedPrice its hourly price. That is paid whether they run or not: a bill shows it and adds nothing.
 	Committed      string
 	CommittedPrice USD
 }
 
-// usualEgress is what EC2 asks between most of its regions (EC2 On-Demand Pricing, "Data Transfer OUT From Amazon EC2 To"), and Compute
-// Engine between its regions of North America (VPC network pricing): $0.02 per gigabyte. Within a region state moves through the region's
+// usualEgress is EC2's price between most of its regions (EC2 On-Demand Pricing, "Data Transfer OUT From Amazon EC2 To"), and Compute
+// Engine's between its regions of North America (VPC network pricing): $0.02 per gigabyte. Within a region state moves through the region's
 // object store, which is free on both.
 const usualEgress = 2 * Dollar / 100
 
-// DefaultFees returns those of a rule book whose name has none.
+// DefaultFees returns the fees of a rule book whose name has none.
 func DefaultFees() Fees { return Fees{Egress: usualEgress} }
 
-// Moving returns what it costs to fetch bytes of state from another region, rounded half up to the billionth.
+// Moving returns the cost of fetching bytes of state from another region, rounded half up to the billionth.
 func (f Fees) Moving(bytes int64) USD {
 	hi, lo := bits.Mul64(uint64(f.Egress), uint64(max(bytes, 0)))
 	amount, ok := divideHalfUp(hi, lo, 1e9)
@@ -62,10 +62,10 @@ func (f Fees) Due(p Pool, price USD) USD {
 // CommittedNote marks the lines of a bill that a commitment pays. Their rate is the commitment's, their amount 0.
 const CommittedNote = "committed: paid anyway"
 
-// MovedNote marks the line of a bill for state that came from another region. It is not for a time, and so has no rate.
+// MovedNote marks the line of a bill for state that came from another region. It has no duration, and so no rate.
 const MovedNote = "state from another region"
 
-// Notes of the lines for a disk and an address, and for traffic: bills list these apart from the machine.
+// Notes of the lines for a disk and an address, and for traffic: bills list these separately from the machine.
 const (
 	upkeepNote  = "disk and public address"
 	TrafficNote = "traffic between zones, as declared"
@@ -76,7 +76,7 @@ func OfMachine(note string) bool {
 	return note != upkeepNote && note != TrafficNote && note != MovedNote
 }
 
-// hoursAMonth is what providers' price pages reckon with.
+// hoursAMonth is the assumption of providers' price pages.
 const hoursAMonth = 730
 
 // PerHour returns the fees of one machine per hour, rounded half up to the billionth.
@@ -84,9 +84,9 @@ func (f Fees) PerHour() USD {
 	return (USD(f.DiskGiB)*f.DiskGiBMonth+hoursAMonth/2)/hoursAMonth + f.Address
 }
 
-// TrafficPerHour returns what a machine in a zone pays for traffic per hour, rounded half up to the billionth. EC2 asks $0.01 per
-// GB "in each direction" between zones of a region (EC2 On-Demand Pricing, "Data Transfer within the same AWS Region"), and
-// so the owner of both machines pays twice; Compute Engine $0.01 per GiB that leaves (VPC network pricing), so half of it.
+// TrafficPerHour returns what a machine in a zone pays for traffic per hour, rounded half up to the billionth. EC2 charges $0.01 per GB "in
+// each direction" between zones of a region (EC2 On-Demand Pricing, "Data Transfer within the same AWS Region"), and so the owner of both
+// machines pays twice; Compute Engine $0.01 per GiB that leaves (VPC network pricing), so half of it.
 func (f Fees) TrafficPerHour(zone string) USD {
 	if zone == f.Home {
 		return 0
@@ -94,11 +94,11 @@ func (f Fees) TrafficPerHour(zone string) USD {
 	return (2*USD(f.TrafficMB)*f.TrafficGB + 500) / 1000
 }
 
-// zoneTraffic is what a gigabyte that crosses zones costs in each direction, by provider: see TrafficPerHour.
+// zoneTraffic is the price of a gigabyte that crosses zones in each direction, by provider: see TrafficPerHour.
 var zoneTraffic = map[string]USD{"ec2": Dollar / 100, "gce": Dollar / 200}
 
-// Crossing returns the name of a rule book by which each machine outside of a zone also pays a provider for megabytes an hour that cross its
-// border. Traffic that the name declares stays as it is.
+// Crossing returns the name of a rule book by which each machine outside of a zone also pays a provider for megabytes an hour that cross
+// its border. Traffic that the name declares is unchanged.
 func Crossing(book, provider string, megabytes int, home string) string {
 	price := zoneTraffic[provider]
 	if megabytes < 1 || price == 0 || strings.Contains(book, "+traffic=") {
@@ -107,7 +107,7 @@ func Crossing(book, provider string, megabytes int, home string) string {
 	return book + Fees{TrafficMB: megabytes, TrafficGB: price, Home: home, Egress: usualEgress}.String()
 }
 
-// String returns the words that stand behind the name of a rule book, such as "+disk=20x0.08+address=0.005".
+// String returns the suffix of the name of a rule book, such as "+disk=20x0.08+address=0.005".
 func (f Fees) String() string {
 	var s string
 	if f.DiskGiB > 0 {
@@ -128,7 +128,7 @@ func (f Fees) String() string {
 	return s
 }
 
-// parseFees reads what String gives, in any order.
+// parseFees parses the result of String, in any order.
 func parseFees(text string) (f Fees, err error) {
 	f = DefaultFees()
 	for _, part := range strings.Split(text, "+") {
@@ -238,7 +238,7 @@ func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 	return append(b.fees.lines(u, end), charges...), nil
 }
 
-// lines returns those of a bill until a time.
+// lines returns the lines of a bill until a time.
 func (f Fees) lines(u Usage, end time.Time) (lines []Charge) {
 	for _, fee := range [...]Charge{
 		{Rate: f.PerHour(), Note: upkeepNote},

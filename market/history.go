@@ -14,20 +14,20 @@ type PricePoint struct {
 	Price USD
 }
 
-// History is a pool's price as a step function: each point's price holds until the next point.
-// Before the first point the price is unknown. A nil History knows nothing.
+// History is a pool's price as a step function: each point's price holds until the next point. Before the first point the price is unknown.
+// A nil History knows nothing.
 //
-// Points once in a History never change, so views of it (Until) share them, and what has been reckoned from them:
-// Append only adds behind what every view can see. A view that is given again what its history was extended with, as
-// replays do, keeps sharing. Concurrent reads are safe while there is no Append.
+// Points never change once in a History, so views of it (Until) share them, and results computed from them: Append only adds behind what
+// every view can see. A view to which the same points are appended again, as in replays, keeps sharing. Concurrent reads are safe while
+// there is no Append.
 type History struct {
 	points []PricePoint // sorted by At, no two at the same instant
-	ahead  []PricePoint // of a view: all points of its history, of which it sees the first; nil of others
+	ahead  []PricePoint // for a view: all points of its history, of which it sees the first; otherwise nil
 	book   *book
 	holes  []Hole
 }
 
-// Hole is a time for which prices were not recorded. The price before it is taken to hold, which may be wrong.
+// Hole is a time for which prices were not recorded. The price before it is assumed to hold, which may be wrong.
 type Hole struct {
 	From, To time.Time
 }
@@ -36,7 +36,7 @@ type Hole struct {
 // uses the history.
 func (h *History) SetHoles(holes []Hole) { h.holes = holes }
 
-// Holes returns them, also those after the last point of a view.
+// Holes returns them, including those after the last point of a view.
 func (h *History) Holes() []Hole {
 	if h == nil {
 		return nil
@@ -44,8 +44,8 @@ func (h *History) Holes() []Hole {
 	return h.holes
 }
 
-// NewHistory makes a History of points in any order. Of points at the same instant the last one given
-// wins. Points that repeat the price before them are kept: they are evidence that it still held.
+// NewHistory makes a History of points in any order. Of points at the same instant the last one wins. Points that repeat the previous price
+// are kept: they are evidence that it still held.
 func NewHistory(points []PricePoint) *History {
 	sorted := slices.Clone(points)
 	slices.SortStableFunc(sorted, func(a, b PricePoint) int { return a.At.Compare(b.At) })
@@ -60,12 +60,12 @@ func NewHistory(points []PricePoint) *History {
 	return &History{points: kept, book: &book{}}
 }
 
-// Constant returns the history of a price that never changes, as an on-demand pool's.
+// Constant returns the history of a constant price, such as an on-demand pool's.
 func Constant(price USD) *History {
 	return &History{points: []PricePoint{{Price: price}}, book: &book{}}
 }
 
-// Map returns the history with each price as another one. A nil History stays nil.
+// Map returns the history with each price mapped by f. A nil History stays nil.
 func (h *History) Map(of func(USD) USD) *History {
 	if h == nil {
 		return nil
@@ -77,8 +77,8 @@ func (h *History) Map(of func(USD) USD) *History {
 	return &History{points: points, book: &book{}, holes: h.holes}
 }
 
-// Append adds a point that is later than all others. Repeating the last point is harmless; going back
-// in time, or changing the price at the last instant, is an error: decisions may rest on it already.
+// Append adds a point that is later than all others. Repeating the last point is harmless; going back in time, or changing the price at the
+// last instant, is an error: decisions may already depend on it.
 func (h *History) Append(p PricePoint) error {
 	if last, ok := h.Last(); ok && !p.At.After(last.At) {
 		if p.At.Equal(last.At) && p.Price == last.Price {
@@ -92,7 +92,7 @@ func (h *History) Append(p PricePoint) error {
 	case n < len(h.ahead) && p.Price == h.ahead[n].Price && p.At.Equal(h.ahead[n].At):
 		h.points = h.ahead[: n+1 : n+1]
 		return nil
-	case h.ahead != nil || h.book == nil: // it parts from its history, or is the first point
+	case h.ahead != nil || h.book == nil: // it diverges from its history, or is the first point
 		h.ahead, h.book = nil, &book{}
 	}
 	h.points = append(h.points, p)
@@ -129,8 +129,7 @@ func (h *History) At(t time.Time) (USD, bool) {
 	return 0, false
 }
 
-// Until returns the history as it was known at t: the points at or before it, without copying them. It is
-// what a decision at t may see.
+// Until returns the history as it was known at t: the points at or before it, without copying them. It is the input for a decision at t.
 func (h *History) Until(t time.Time) *History {
 	if h == nil {
 		return &History{}
@@ -142,7 +141,7 @@ func (h *History) Until(t time.Time) *History {
 	return &History{points: h.points[:n:n], ahead: ahead, book: h.book, holes: h.holes}
 }
 
-// Points returns the points after from, up to and including to. The slice is shared: read it only.
+// Points returns the points after from, up to and including to. The slice is shared and read-only.
 func (h *History) Points(from, to time.Time) []PricePoint {
 	first, end := h.countUntil(from), h.countUntil(to)
 	if first >= end {
@@ -151,8 +150,7 @@ func (h *History) Points(from, to time.Time) []PricePoint {
 	return h.points[first:end:end]
 }
 
-// Changes returns the points after from, up to and including to, at which the price became another one (or
-// became known).
+// Changes returns the points after from, up to and including to, at which the price changed (or became known).
 func (h *History) Changes(from, to time.Time) []PricePoint {
 	var changes []PricePoint
 	price, known := h.At(from)
@@ -165,8 +163,7 @@ func (h *History) Changes(from, to time.Time) []PricePoint {
 	return changes
 }
 
-// FirstAbove returns the first instant at or after from at which the price is above limit: from itself when
-// the price in force then is.
+// FirstAbove returns the first instant at or after from at which the price is above limit: from itself if the price in force then is.
 func (h *History) FirstAbove(from time.Time, limit USD) (time.Time, bool) {
 	if price, known := h.At(from); known && price > limit {
 		return from, true

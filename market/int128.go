@@ -8,7 +8,7 @@ import (
 // int128 is a two's complement integer: products of times need 128 bits.
 type int128 struct{ hi, lo uint64 }
 
-// product multiplies numbers that are not negative.
+// product multiplies nonnegative numbers.
 func product(a, b int64) (w int128) {
 	w.hi, w.lo = bits.Mul64(uint64(a), uint64(b))
 	return w
@@ -28,5 +28,5 @@ func (w int128) minus(o int128) (difference int128) {
 	return difference
 }
 
-// float returns the nearest number but for rounding; w must not be negative.
+// float returns the nearest number apart from rounding; w must not be negative.
 func (w int128) float() float64 { return math.Ldexp(float64(w.hi), 64) + float64(w.lo) }

@@ -5,17 +5,17 @@ import "time"
 // Lifetimes sums up how long machines of a pool were kept. Machines that their buyer ended, or that still run, are
 // censored: their time counts, their end does not.
 type Lifetimes struct {
-	Machines int           // that were watched
+	Machines int           // number observed
 	Evicted  int           // those that the provider took back
 	Watched  time.Duration // machine time of all
-	Since    time.Time     // of the oldest observation; zero = there is none
+	Since    time.Time     // of the oldest observation; zero = none
 	Newest   time.Time     // of the newest one
 }
 
 // Add counts one machine's life, as it was known at a time.
 func (l *Lifetimes) Add(u Usage, at time.Time) {
 	if at.Before(u.Start) {
-		return // it was not launched then
+		return // not launched yet
 	}
 	end := at
 	if u.EndedBy != Running && !u.End.After(at) {

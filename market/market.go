@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Class says on what terms a machine is sold.
+// Class is the terms on which a machine is sold.
 type Class string
 
 const (
@@ -37,11 +37,11 @@ func (p Pool) String() string {
 	return strings.Join([]string{p.Provider, p.Region, p.Zone, p.Type, string(p.Class)}, "/")
 }
 
-// TakesBids reports whether machines of the pool are bought at a highest price. Some providers take none (their adapters' traits
-// say so, too): there a job's own limit decides whether to buy, and nothing that the provider learns.
+// TakesBids reports whether machines of the pool are bought at a highest price. Some providers have no bids (their adapters' traits say so,
+// too): there a job's own limit decides whether to buy, and the provider does not learn it.
 func (p Pool) TakesBids() bool { return p.Class == Spot && !withoutBids[p.Provider] }
 
-// ParsePool reads what Pool.String wrote.
+// ParsePool parses the result of Pool.String.
 func ParsePool(s string) (Pool, error) {
 	parts := strings.Split(s, "/")
 	if len(parts) != 5 {
@@ -65,7 +65,7 @@ func (p Pool) Compare(q Pool) int {
 	)
 }
 
-// Kinds lists the types of pools and their classes, wherever they are: "c3.xlarge spot, t2.micro on-demand".
+// Kinds lists the types of pools and their classes, regardless of zones: "c3.xlarge spot, t2.micro on-demand".
 func Kinds(pools []Pool) string {
 	var kinds []string
 	for _, p := range pools {
@@ -78,23 +78,23 @@ func Kinds(pools []Pool) string {
 // MarshalText and UnmarshalText let a Pool be a JSON string and a JSON object key.
 func (p Pool) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the result of MarshalText.
 func (p *Pool) UnmarshalText(b []byte) (err error) {
 	*p, err = ParsePool(string(b))
 	return err
 }
 
-// InstanceType is what a type of machine has and what it costs on demand.
+// InstanceType is a machine type's resources and its on-demand price.
 type InstanceType struct {
 	Name      string
 	Arch      string // "x86_64", "arm64"
 	VCPU      int
 	MemoryMiB int64
 	OnDemand  USD // per hour
-	// Rate is the work that one machine does in an hour, in vCPU hours of a common reference; 0 = as many as it has
-	// vCPUs. It is what makes families and architectures comparable.
+	// Rate is the work that one machine does in an hour, in vCPU hours of a common reference; 0 = its number of vCPUs. It makes families
+	// and architectures comparable.
 	Rate float64
-	// Bandwidth is what the machine's network link carries in one direction, in bytes per second; 0 = unknown.
+	// Bandwidth is the capacity of the machine's network link in one direction, in bytes per second; 0 = unknown.
 	Bandwidth float64
 	// GPU describes the machine's GPUs; Count 0 = none is known.
 	GPU GPU
@@ -110,7 +110,7 @@ type GPU struct {
 // String returns how job files write it: "A100:8".
 func (g GPU) String() string { return fmt.Sprintf("%s:%d", g.Name, g.Count) }
 
-// WorkRate returns the work of one machine per hour, in vCPU hours; 0 when neither a rate nor the vCPUs are known.
+// WorkRate returns the work of one machine per hour, in vCPU hours; 0 if neither a rate nor the vCPUs are known.
 func (t InstanceType) WorkRate() float64 {
 	if t.Rate > 0 {
 		return t.Rate

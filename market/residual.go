@@ -27,10 +27,10 @@ func bandOf(price USD, edges *[bands]USD) int {
 type tally struct {
 	left     float64       // time until the crossing, summed; square nanoseconds
 	exposure time.Duration // measure of the instants
-	ended    time.Duration // measure of those that a crossing followed
+	ended    time.Duration // measure of those followed by a crossing
 }
 
-// window is a stretch of a curve, in Unix nanoseconds, at whose end the price is within the bid.
+// window is an interval of a curve, in Unix nanoseconds, at whose end the price is within the bid.
 type window struct {
 	*curve
 	known       int // points; the curve may have more
@@ -56,8 +56,8 @@ func (w *window) inForce(at int64) int {
 	return sort.Search(w.known, func(i int) bool { return w.times[i] > at }) - 1
 }
 
-// tally sums up a band, or every one. An instant t of a step [a, b) that is followed by a crossing at x, or by the
-// window's end, has x - t left; over the step that is x (b - a) - (b² - a²) / 2.
+// tally sums up a band, or every one. An instant t of a step [a, b) that is followed by a crossing at x, or by the window's end, has x - t
+// left; integrated over the step that is x (b - a) - (b² - a²) / 2.
 func (w *window) tally(band int) (t tally) {
 	begin, end := w.until(w.from, w.first, band), w.until(w.to, w.last, band)
 	closed, twice := begin, int128{}

@@ -26,26 +26,26 @@ import (
 	"github.com/tierml/tierml/python"
 )
 
-// attempt is one life of a program.
+// attempt is one run of a program.
 type attempt struct {
 	m     *Machine
 	start Start
 	done  chan struct{}
-	wake  chan struct{} // something was requested
+	wake  chan struct{} // wakes the attempt after a request
 
 	all       context.Context // ends with the machine's
 	abandon   context.CancelFunc
-	prepares  context.Context // ends when the attempt is to end before the program runs
+	prepares  context.Context // ends if the attempt must end before the program runs
 	unprepare context.CancelFunc
 
 	mu     sync.Mutex
 	ending *ending
-	early  bool // a rebalance recommendation came
+	early  bool // a rebalance recommendation arrived
 	peers  []string
-	asked  bool   // for a save
+	asked  bool   // a save was requested
 	round  uint64 // of it
 
-	listed   []string // peers in the file; nil = there is none yet
+	listed   []string // peers in the file; nil = not written yet
 	progress progress
 	id       string
 	output   *output
@@ -55,7 +55,7 @@ type attempt struct {
 	empty    bool // which has no files
 }
 
-// end asks for the end.
+// end requests the end of the attempt.
 func (a *attempt) end(e ending) {
 	a.mu.Lock()
 	if a.ending != nil {
@@ -70,7 +70,7 @@ func (a *attempt) end(e ending) {
 func (a *attempt) warnEarly() {
 	a.mu.Lock()
 	a.early = true
-	a.asked = !a.start.together() // several ranks save together, when the controller asks all
+	a.asked = !a.start.together() // several ranks save together, when the controller requests it
 	a.mu.Unlock()
 	a.ring()
 }
@@ -85,11 +85,11 @@ func (a *attempt) save(round uint64) {
 func (a *attempt) ring() {
 	select {
 	case a.wake <- struct{}{}:
-	default: // it will look at everything anyway
+	default: // a wake-up is already pending
 	}
 }
 
-// wanted returns how the attempt is to end, if it is.
+// wanted returns how the attempt should end, if it should.
 func (a *attempt) wanted() (e ending, ends bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +103,7 @@ func (a *attempt) of() Of { return Of{a.start.Attempt, a.start.Key} }
 
 func (a *attempt) report(e Event) { a.m.config.Report(e) }
 
-// run waits for the attempt before, and lives.
+// run waits for the previous attempt, and then runs this one.
 func (a *attempt) run(before *attempt) {
 	defer close(a.done)
 	defer a.abandon()
@@ -113,12 +113,12 @@ func (a *attempt) run(before *attempt) {
 	a.report(a.live())
 }
 
-// path is of a file that is the attempt's own.
+// path returns the path of one of the attempt's own files.
 func (a *attempt) path(name string) string {
 	return filepath.Join(a.m.config.Dir, "attempts", fmt.Sprintf("%s.%d", a.start.Key, a.start.Attempt), name)
 }
 
-// live does everything, from the folder to the last piece of the log.
+// live does everything from fetching the folder to sending the rest of the log.
 func (a *attempt) live() Exited {
 	a.m.notices.set(nil)
 	a.id = rand.Text()
@@ -159,7 +159,7 @@ func (a *attempt) ship(finished <-chan struct{}) {
 		timer.Stop()
 		ctx, cancel := context.WithTimeout(a.all, 30*time.Second)
 		if e, ends := a.wanted(); ends && !e.deadline.IsZero() {
-			// The machine goes, and the state is more important than the log: once that is sent, there is what is left of the time.
+			// The machine goes, and the state is more important than the log, which gets the remaining time.
 			cancel()
 			ctx, cancel = context.WithDeadline(a.all, e.deadline)
 		}
@@ -170,7 +170,7 @@ func (a *attempt) ship(finished <-chan struct{}) {
 	}
 }
 
-// phases returns the attempt's, one after the other.
+// phases runs the attempt's phases, one after another.
 func (a *attempt) phases() Exited {
 	var started Started
 	started.Of = a.of()
@@ -207,7 +207,7 @@ func (a *attempt) phases() Exited {
 	return a.supervise(p)
 }
 
-// failed returns the end of an attempt for a reason that is not the program's.
+// failed returns the end of an attempt for a reason outside the program.
 func (a *attempt) failed(phase Phase, err error) Exited {
 	e := Exited{Of: a.of(), Code: -1, Phase: phase, Note: err.Error()}
 	_, e.Asked = a.wanted()
@@ -225,7 +225,7 @@ func (a *attempt) failure(phase Phase, err error) *Exited {
 	return &e
 }
 
-// fetch has the folder unpacked, once per machine.
+// fetch unpacks the folder, once per machine.
 func (a *attempt) fetch(*Started) *Exited {
 	m := a.m
 	if m.fetched {
@@ -246,13 +246,13 @@ func (a *attempt) fetch(*Started) *Exited {
 	return nil
 }
 
-// storePatience is how long a program waits for a store that does not answer, by the wall clock. It is no failure of the program's.
+// storePatience is how long a program waits for an unresponsive store, in wall-clock time. This does not count as a failure of the program.
 const storePatience = 10 * time.Minute
 
-// ofHost is for writes to the store alone. Where the machine's own disk is written to, a full one is no outage.
+// ofHost is for writes that only go to the store. If the machine's own disk is written to, a full one is not an outage.
 func ofHost(err error) bool { return hostfault.Of(err) != "" }
 
-// patiently repeats what failed for a reason that passes.
+// patiently retries after temporary failures.
 func (a *attempt) patiently(ctx context.Context, passes func(error) bool, do func() error) error {
 	for began, wait := time.Now(), time.Second; ; wait = min(2*wait, 15*time.Second) {
 		err := do()
@@ -332,7 +332,7 @@ func (a *attempt) setup(*Started) *Exited {
 	p.finish()
 	a.output.end()
 	if _, ends := a.wanted(); ends {
-		return nil // phases says so
+		return nil // phases reports it
 	}
 	if code, signal := p.status(); code != 0 {
 		tail, _ := a.output.last()
@@ -349,7 +349,7 @@ func (a *attempt) setup(*Started) *Exited {
 	return nil
 }
 
-// contain has a container that runs, if the job names an image.
+// contain ensures that a container runs, if the job names an image.
 func (a *attempt) contain() error {
 	m := a.m
 	if m.config.Spec.Image == "" || m.container != nil && !m.container.over() {
@@ -363,7 +363,7 @@ func (a *attempt) contain() error {
 	return a.writeEnter()
 }
 
-// restore claims the state and puts it into its place.
+// restore claims the state and puts it in place.
 func (a *attempt) restore(started *Started) *Exited {
 	state := a.m.state()
 	if state == "" {
@@ -379,9 +379,9 @@ func (a *attempt) restore(started *Started) *Exited {
 	if err != nil {
 		return a.failure(Restoring, err)
 	}
-	defer a.mirror.Watch() // what the program does from now on
+	defer a.mirror.Watch() // from now on, changes are the program's
 	restore, any := a.mirror.RestoreNewest, a.start.Resume != ""
-	if a.start.together() { // the older generation of one rank next to the newer ones of the others would be a state that never was
+	if a.start.together() { // mixing one rank's older generation with newer ones of the others would be a state that never existed
 		restore, any = a.mirror.RestoreSet, a.start.Attempt > 1
 	}
 	var manifest *mirror.Manifest
@@ -410,7 +410,7 @@ func (a *attempt) restore(started *Started) *Exited {
 	return nil
 }
 
-// anew leaves in the state's directory what came with the folder.
+// anew keeps in the state's directory what came with the folder.
 func (a *attempt) anew(state string) error {
 	if a.m.used {
 		if err := os.RemoveAll(state); err != nil {
@@ -425,10 +425,10 @@ func (a *attempt) anew(state string) error {
 	return os.MkdirAll(state, 0o755)
 }
 
-// agentsOnly lead to the machine's metadata, which has its user data and its own credentials.
+// agentsOnly are variables that lead to the machine's metadata, which has its user data and its own credentials.
 var agentsOnly = []string{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "GCE_METADATA_HOST"}
 
-// environment returns what a program sees. What the job file sets may replace the variables by which ranks meet, but not ours.
+// environment returns a program's environment. The job file may override the variables by which ranks meet, but not ours.
 func (a *attempt) environment(secrets map[string]string) []string {
 	s, m := a.start, a.m
 	env := map[string]string{}
@@ -441,14 +441,14 @@ func (a *attempt) environment(secrets map[string]string) []string {
 			env[name] = value
 		}
 	}
-	env["PYTHONUNBUFFERED"] = "1" // progress and logs come when they are written
+	env["PYTHONUNBUFFERED"] = "1" // write progress and logs unbuffered
 	lib := filepath.Join(m.config.Dir, "python")
 	if before := env["PYTHONPATH"]; before != "" {
 		lib += string(os.PathListSeparator) + before
 	}
 	env["PYTHONPATH"] = lib
 	ranks := max(1, s.Ranks)
-	if ranks > 1 { // accelerate and others take a program that has them for one of several
+	if ranks > 1 { // accelerate and others would treat the program as one of several
 		maps.Copy(env, s.meeting())
 	}
 	maps.Copy(env, s.tracking())
@@ -488,7 +488,7 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	return all
 }
 
-// room reports whether the disk has room for a state; where that is unknown it may.
+// room reports whether the disk has room for a state; true if unknown.
 func (m *Machine) room(state int64) error {
 	free, total, err := m.space(m.config.Dir)
 	if err != nil || uint64(state) <= free {
@@ -498,7 +498,7 @@ func (m *Machine) room(state int64) error {
 		state/1e6, free/1e6, total/1e6)
 }
 
-// disk says how full the fullest of the file systems is on which a program writes.
+// disk describes the fullest file system that a program writes to.
 func (m *Machine) disk() string {
 	text, least := "the machine's disk is full", uint64(math.MaxUint64)
 	for _, dir := range []string{m.config.Dir, m.state(), os.TempDir(), "/dev/shm"} {
@@ -512,7 +512,7 @@ func (m *Machine) disk() string {
 	return text
 }
 
-// modified returns when a file was last written; the zero time if it is not there.
+// modified returns when a file was last written; zero if it does not exist.
 func modified(name string) (fs.FileInfo, time.Time) {
 	info, err := os.Lstat(name)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// together reports whether several ranks are saved in one round, and begin from one.
+// together reports whether several ranks are saved in one round, and resume from one.
 func (s *Start) together() bool { return s.Ranks > 1 && !s.Elastic }
 
-// gang returns how many ranks save together; 0 = this one does so alone.
+// gang returns the number of ranks that save together; 0 = this one saves alone.
 func (s *Start) gang() int {
 	if s.together() {
 		return s.Ranks
@@ -31,7 +31,7 @@ func (a *attempt) setPeers(peers []string) {
 	a.ring()
 }
 
-// writePeers puts the other ranks into the program's file, if they have changed.
+// writePeers writes the other ranks to the program's file, if they have changed.
 func (a *attempt) writePeers() {
 	a.mu.Lock()
 	peers := a.peers
@@ -45,13 +45,13 @@ func (a *attempt) writePeers() {
 	}
 	if err := replace(a.path("peers"), []byte(text.String())); err != nil {
 		a.m.config.Log.Warn("the file of peers", "err", err)
-		return // it is tried again
+		return // retried later
 	}
 	a.listed = append([]string{}, peers...)
 }
 
-// meeting returns the variables by which the ranks of a gang find each other. Of an elastic one the world's size is not fixed, and the master is a
-// coordinator, if the job has one.
+// meeting returns the variables by which the ranks of a gang find each other. In an elastic one the world's size is not fixed, and the
+// master is a coordinator, if the job has one.
 func (s *Start) meeting() map[string]string {
 	env := map[string]string{"NODE_RANK": strconv.Itoa(s.Rank), "NNODES": strconv.Itoa(s.Ranks)}
 	host, port, err := net.SplitHostPort(s.Master)

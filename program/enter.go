@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// EnterScript is the file below Config.Dir that runs a command, or without one a shell, as the program of the newest attempt is run: in its folder
-// and with its variables, but for secrets.
+// EnterScript is the file below Config.Dir that runs a command, or without one a shell, in the folder and with the variables of the newest
+// attempt, except secrets.
 const EnterScript = "enter"
 
 // writeEnter replaces the script.
@@ -34,7 +34,7 @@ func (a *attempt) writeEnter() error {
 	return os.Rename(name+".new", name)
 }
 
-// shellName reports whether a variable can be one of a shell's.
+// shellName reports whether a variable name is valid in a shell.
 func shellName(name string) bool {
 	for i, r := range name {
 		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
@@ -44,5 +44,5 @@ func shellName(name string) bool {
 	return name != ""
 }
 
-// quote makes one word of a shell.
+// quote quotes a word for a shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// shipEvery is how long output waits to be sent with more: followers of a log see it this late.
+	// shipEvery is how long output is collected before it is sent: followers of a log see it this late.
 	shipEvery = 2 * time.Second
-	// mostPiece bounds what is sent at a time.
+	// mostPiece bounds the size of a piece.
 	mostPiece = 1 << 20
 )
 
-// shipper sends an attempt's log to the store in pieces, named by where they begin: objects cannot be appended to.
+// shipper sends an attempt's log to the store in pieces, named by offset: objects cannot be appended to.
 type shipper struct {
 	file   string
 	folder string
@@ -34,7 +34,7 @@ func newShipper(file, store, key string, attempt uint64) *shipper {
 	return &shipper{file: file, folder: logFolder(store, LogName{key, attempt})}
 }
 
-// ship sends what has not been sent.
+// ship sends the unsent part.
 func (s *shipper) ship(ctx context.Context) error {
 	file, err := os.Open(s.file)
 	if err != nil {
@@ -100,7 +100,7 @@ func compareKeys(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
 
-// CopyLog writes an attempt's log from a byte on, as far as it is in the store, and returns the offset of what follows.
+// CopyLog writes an attempt's log from an offset on, as far as it is in the store, and returns the new offset.
 func CopyLog(ctx context.Context, to io.Writer, store string, l LogName, from int64) (next int64, err error) {
 	folder := logFolder(store, l)
 	pieces, err := blob.List(ctx, folder)
@@ -113,7 +113,7 @@ func CopyLog(ctx context.Context, to io.Writer, store string, l LogName, from in
 			continue
 		}
 		if begins > from {
-			return from, nil // the piece before is not there yet
+			return from, nil // the previous piece has not arrived
 		}
 		r, err := blob.OpenRange(ctx, location.Join(folder, p.Path), from-begins, begins+p.Bytes-from)
 		if err != nil {

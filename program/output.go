@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// mostLog is how much output of one attempt is kept.
+	// mostLog bounds the stored output of one attempt.
 	mostLog = 1 << 30
-	// tailLines and tailBytes bound what is reported of a program's output.
+	// tailLines and tailBytes bound the reported output of a program.
 	tailLines = 20
 	tailBytes = 4 << 10
-	// barEvery is the least time between two states of a progress bar that the log keeps as lines.
+	// barEvery is the least time between two logged states of a progress bar.
 	barEvery = 10 * time.Second
-	// mostLine is how long a line may be in which progress is looked for.
+	// mostLine is the longest line in which progress is searched for.
 	mostLine = 16 << 10
-	// leastSecret is how long a value must be to be recognised in output: masking every 1 would hide more than a secret.
+	// leastSecret is the minimum length of a value to mask: masking every 1 would hide more than a secret.
 	leastSecret = 6
 )
 
-// output takes what a program writes: masks secrets, keeps it in a file, and hands over its lines.
+// output handles a program's output: masks secrets, keeps it in a file, and passes on its lines.
 type output struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -48,7 +48,7 @@ func newOutput(name string, secrets map[string]string, match func(string)) (*out
 			o.mask.secrets = append(o.mask.secrets, []byte(value))
 		}
 	}
-	// Of two that begin alike, the longer one.
+	// Of two with a common beginning, the longer one.
 	slices.SortFunc(o.mask.secrets, func(a, b []byte) int { return len(b) - len(a) })
 	return o, nil
 }
@@ -83,7 +83,7 @@ func (o *output) take(p []byte, end bool) {
 		return
 	}
 	for len(p) > 0 {
-		i := bytes.IndexAny(p, "\r\n") // progress bars write over their line
+		i := bytes.IndexAny(p, "\r\n") // progress bars overwrite their line
 		if i < 0 {
 			o.line = append(o.line, p[:min(len(p), max(0, mostLine-len(o.line)))]...)
 			return
@@ -108,7 +108,7 @@ func (o *output) store(p []byte) {
 	}
 }
 
-// end takes what was held back.
+// end processes held-back output.
 func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,12 +133,11 @@ func (o *output) last() (string, error) {
 
 func (o *output) close() error { return o.file.Close() }
 
-// bars makes lines of what progress bars write over their line, now and then and at the end: with all of it, a line of the log has
-// thousands of characters.
+// bars turns overwritten progress bars into lines, at intervals and at the end: keeping all would make lines of thousands of characters.
 type bars struct {
-	open bool      // the line has text that was passed on
+	open bool      // text of the line has been passed on
 	back bool      // the last byte was \r
-	over []byte    // what is written over the line; nil = nothing was
+	over []byte    // the overwriting text; nil = none
 	next time.Time // when it may be passed on
 }
 

@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// identity is the environment variable by which everything that an attempt started is found again, in whatever session it is by now.
+// identity is the environment variable that marks everything that an attempt started, whatever its session.
 const identity = "TIERML_ID"
 
-// process is a script in a session of its own, with all that it starts.
+// process is a script in a session of its own, with everything that it starts.
 type process struct {
 	cmd     *exec.Cmd
 	id      string
 	guard   *guard
-	within  *container    // nil = the machine itself; else cmd is of its runtime
-	output  *os.File      // what they write
-	ended   chan struct{} // the script's shell has
+	within  *container    // nil = the machine itself; otherwise cmd is the container runtime's
+	output  *os.File      // their output
+	ended   chan struct{} // closed when the script's shell has ended
 	drained chan struct{} // closed when no writer is left
 }
 
-// prelude runs a script so that, on SIGTERM, bash waits for the command at hand, which gets the signal as well, and then ends. Without the trap it would
-// end at once, and the command would be left alone; if bash ignored the signal, so would the command.
+// prelude runs a script so that, on SIGTERM, bash waits for the current command, which gets the signal as well, and then ends. Without the
+// trap it would end at once, and leave the command running; if bash ignored the signal, so would the command.
 const prelude = `trap 'exit 143' TERM; . "$0"`
 
-// launch starts a script, on the machine or within a container. Its output goes to a writer until drained is closed.
+// launch starts a script, on the machine or in a container. Its output goes to a writer until drained is closed.
 func launch(within *container, script, dir, id string, env []string, out io.Writer) (*process, error) {
 	reads, writes, err := os.Pipe()
 	if err != nil {
@@ -48,7 +48,7 @@ func launch(within *container, script, dir, id string, env []string, out io.Writ
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	guard := newGuard(id) // first: the agent may die at any moment
 	err = cmd.Start()
-	_ = writes.Close() // the program's is another
+	_ = writes.Close() // the program has its own copy
 	if err != nil {
 		guard.dismiss()
 		_ = reads.Close()
@@ -62,15 +62,15 @@ func launch(within *container, script, dir, id string, env []string, out io.Writ
 	}()
 	go func() {
 		defer close(p.ended)
-		_ = cmd.Wait() // ProcessState says it
+		_ = cmd.Wait() // ProcessState has the result
 	}()
 	return p, nil
 }
 
-// noSession is none: that of the kernel's own processes is 0.
+// noSession matches no process: 0 is the session of the kernel's own processes.
 const noSession = -1
 
-// members returns the script's processes and all that they started.
+// members returns the script's processes and their descendants.
 func (p *process) members() []int {
 	if p.within != nil {
 		return members(noSession, p.id) // those of the runtime's command end with them
@@ -78,7 +78,7 @@ func (p *process) members() []int {
 	return members(p.cmd.Process.Pid, p.id)
 }
 
-// signal sends a signal to the script's group; within a container, whose groups have other numbers, to all.
+// signal sends a signal to the script's group or, in a container, whose groups have other numbers, to all processes.
 func (p *process) signal(s syscall.Signal) {
 	if p.within == nil {
 		_ = syscall.Kill(-p.cmd.Process.Pid, s)
@@ -89,10 +89,10 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// remind repeats signals for processes that they have missed while they were being born. Bash's children have its traps until they execute their
-// command, so that SIGTERM ends none before. And Linux passes the signals of a group on to a child that is being born, but SIGCONT, which
-// is ignored by default, does not undo SIGSTOP among them (prepare_signal). A program that catches SIGTERM gets it once: a second one often means
-// to end at once. Within a container, where groups cannot be told apart, the hook of a notice may run by now: there none gets it again.
+// remind repeats signals to processes that were being created when they were sent. Bash's children have its traps until they execute their
+// command, so that SIGTERM ends none before. And Linux passes a group's signals on to a child that is being created, but SIGCONT, which is
+// ignored by default, does not undo SIGSTOP among them (prepare_signal). A program that catches SIGTERM gets it once: a second one often
+// means to end at once. In a container, where groups cannot be distinguished, a notice's hook may be running: there none gets it again.
 func (p *process) remind() {
 	p.signal(syscall.SIGCONT)
 	if p.within != nil {
@@ -108,7 +108,7 @@ func (p *process) remind() {
 // mostHalt is how long processes may take to stop: one that waits for a disk does not.
 const mostHalt = 100 * time.Millisecond
 
-// halt stops all processes, and waits until none is in a system call: one may have emptied a file and not yet have it open.
+// halt stops all processes, and waits until none is in a system call: one may have truncated a file and not have it open yet.
 func (p *process) halt() {
 	p.signal(syscall.SIGSTOP)
 	pids := p.members()
@@ -128,7 +128,7 @@ func (p *process) proceed() {
 	}
 }
 
-// kill ends everything that the script started, also what has left the group.
+// kill ends everything that the script started, including what has left the group.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	for _, pid := range p.members() {
@@ -137,13 +137,13 @@ func (p *process) kill() {
 }
 
 const (
-	// mostLinger is how long killed processes may take to go: one that waits for a disk cannot be killed at once.
+	// mostLinger is how long killed processes may take to end: one that waits for a disk cannot be killed at once.
 	mostLinger = 5 * time.Second
-	// drainTime is how long output is waited for after that.
+	// drainTime is how long to wait for output after that.
 	drainTime = time.Second
 )
 
-// finish kills what is left and waits until it is gone.
+// finish kills the remaining processes and waits until they have ended.
 func (p *process) finish() {
 	p.kill()
 	if p.within != nil { // the runtime's command ends with the script's processes, or its daemon hangs
@@ -156,7 +156,7 @@ func (p *process) finish() {
 	<-p.ended
 	for until := time.Now().Add(mostLinger); len(p.members()) > 0 && time.Now().Before(until); {
 		time.Sleep(5 * time.Millisecond)
-		p.kill() // a child may have been born meanwhile
+		p.kill() // a child may have been created meanwhile
 	}
 	_ = p.output.SetReadDeadline(time.Now().Add(drainTime))
 	<-p.drained
@@ -164,7 +164,7 @@ func (p *process) finish() {
 	p.guard.dismiss()
 }
 
-// status returns how the shell ended, as shells count: 128 + signal.
+// status returns how the shell ended, in shells' numbering: 128 + signal.
 func (p *process) status() (code int, name string) {
 	state := p.cmd.ProcessState
 	status, ok := state.Sys().(syscall.WaitStatus)
@@ -181,8 +181,8 @@ func (p *process) status() (code int, name string) {
 	return code, name
 }
 
-// used returns the processor time of the script and all that it waited for, in seconds, and the most bytes that one process held. Of a
-// container it is unknown: cmd is of the runtime.
+// used returns the processor time of the script and all that it waited for, in seconds, and the peak memory of one process. For a container
+// it is unknown: cmd is the runtime's.
 func (p *process) used() (cpu float64, memory int64) {
 	state := p.cmd.ProcessState
 	usage, ok := state.SysUsage().(*syscall.Rusage)
@@ -230,7 +230,7 @@ func newGuard(id string) *guard {
 
 func (g *guard) watch(group int) {
 	if g != nil {
-		_, _ = fmt.Fprintln(g.hold, group) // a guard that has ended is as good as none
+		_, _ = fmt.Fprintln(g.hold, group) // if the guard has ended, there is none
 	}
 }
 
@@ -242,10 +242,10 @@ func (g *guard) dismiss() {
 		_ = g.cmd.Process.Kill()
 	}
 	_ = g.hold.Close()
-	_ = g.cmd.Wait() // what it says does not matter
+	_ = g.cmd.Wait() // its status does not matter
 }
 
-// write makes a script's file.
+// write creates a script's file.
 func write(name, text string) error {
 	if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write a script: %w", err)
@@ -253,7 +253,7 @@ func write(name, text string) error {
 	return nil
 }
 
-// full reports whether an error or a program's last words are about a full disk.
+// full reports whether an error or a program's last output is about a full disk.
 func full(err error, tail string) bool {
 	return errors.Is(err, syscall.ENOSPC) || bytes.Contains([]byte(tail), []byte("No space left on device"))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/internal/kin"
 )
 
-// members returns the processes of a session, and all that carry an attempt's identity in their environment: workers of torchrun have sessions of their
-// own. Those that have ended and wait to be collected do not count.
+// members returns the processes of a session, and all with an attempt's identity in their environment: workers of torchrun have sessions of
+// their own. Zombies do not count.
 func members(session int, id string) (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -28,7 +28,7 @@ func members(session int, id string) (pids []int) {
 		if err != nil {
 			continue
 		}
-		// PID (NAME) STATE PPID PGRP SESSION ..., and the name may have anything in it.
+		// PID (NAME) STATE PPID PGRP SESSION ..., where the name may contain anything.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		if len(fields) < 4 || fields[0] == "Z" || fields[0] == "X" {
 			continue
@@ -110,7 +110,7 @@ func openFiles(pids []int, dir string) map[string]bool {
 	return open
 }
 
-// flagsOf returns those with which a file was opened.
+// flagsOf returns the flags with which a file was opened.
 func flagsOf(pid int, fd string) (flags int, ok bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/fdinfo/" + fd)
 	if err != nil {

@@ -4,7 +4,7 @@ package program
 
 import "syscall"
 
-// members reports the leader for its group, as long as there is anybody in it: this system has no /proc.
+// members returns the leader while its group has any process: this system has no /proc.
 func members(session int, _ string) []int {
 	if syscall.Kill(-session, 0) != nil {
 		return nil

@@ -13,17 +13,17 @@ import (
 	"syscall"
 )
 
-// progress is how far a program is.
+// progress is a program's progress.
 type progress struct {
 	mu    sync.Mutex
 	last  Reading
 	any   bool
 	rungs []int64   // to come
-	at    []Reading // at rungs, not reported yet: the first that have a loss there
-	read  int64     // of the file of rungs
+	at    []Reading // at rungs, not reported yet: the first readings with a loss there
+	read  int64     // offset in the file of rungs
 }
 
-// from is the step of the state that a program continues from: what is saved before it reports another is as far.
+// from is the step of the initial state: what is saved before another is reported has that step.
 func (p *progress) from(step int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *progress) get() (last Reading, any bool) {
 	return p.last, p.any
 }
 
-// atRungs takes what is to be reported of rungs.
+// atRungs returns and clears the readings to report for rungs.
 func (p *progress) atRungs() (at []Reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *progress) matcher(expression string) func(line string) {
 	}
 	e, err := regexp.Compile(expression)
 	if err != nil || e.NumSubexp() == 0 {
-		return nil // Check has said so
+		return nil // checked by Check
 	}
 	step, loss := max(e.SubexpIndex("step"), 0), max(e.SubexpIndex("loss"), 0)
 	if step == 0 && loss == 0 {
@@ -97,8 +97,8 @@ func (p *progress) take(step, loss string) {
 	}
 }
 
-// files reads progress from a file, and what the Python package has noted at rungs. That was written first: the file that is there always
-// is read before it, so that no later step is taken for the rung's.
+// files reads progress from a file, and the Python package's notes at rungs. The latter was written first: the first file is therefore read
+// first, so that no later step is attributed to the rung.
 func (p *progress) files(name, rungs string) {
 	r, ok := readingOf(name)
 	if rungs != "" {
@@ -109,7 +109,7 @@ func (p *progress) files(name, rungs string) {
 	}
 }
 
-// openPlain opens a regular file that the program writes. Nil = there is none; opening a pipe would wait for the program.
+// openPlain opens a regular file that the program writes. Nil = none; opening a pipe would wait for the program.
 func openPlain(name string) (*os.File, os.FileInfo) {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -123,7 +123,7 @@ func openPlain(name string) (*os.File, os.FileInfo) {
 	return file, info
 }
 
-// readingOf reads the last whole line of a file: STEP [LOSS].
+// readingOf reads the last complete line of a file: STEP [LOSS].
 func readingOf(name string) (r Reading, ok bool) {
 	file, info := openPlain(name)
 	if file == nil {
@@ -135,7 +135,7 @@ func readingOf(name string) (r Reading, ok bool) {
 		return r, false
 	}
 	if i := bytes.LastIndexByte(text, '\n'); i >= 0 && len(bytes.TrimSpace(text[:i])) > 0 {
-		text = text[:i] // the line after may be half written
+		text = text[:i] // the last line may be incomplete
 	}
 	if i := bytes.LastIndexByte(bytes.TrimSpace(text), '\n'); i >= 0 {
 		text = text[i+1:]
@@ -169,7 +169,7 @@ func (p *progress) rungFile(name string) {
 	}
 }
 
-// kept is what the Python package says about the snapshot that it took last.
+// kept is the Python package's note about its last snapshot.
 type kept struct {
 	Round uint64 `json:"round"`
 }

@@ -18,12 +18,12 @@ func (s *supervisor) want(set uint64, now time.Time) {
 	}
 	s.due, s.set = true, max(s.set, set)
 	if set == 0 {
-		set = uint64(now.UnixMilli()) // it only has to grow
+		set = uint64(now.UnixMilli()) // it only has to increase
 	}
 	s.request = max(s.request, set)
 }
 
-// mirrored begins a save if one is due and nothing is being saved.
+// mirrored begins a save if one is due and none is in progress.
 func (s *supervisor) mirrored(now time.Time) {
 	if s.state == "" {
 		return
@@ -32,7 +32,7 @@ func (s *supervisor) mirrored(now time.Time) {
 	if s.ends {
 		if s.end.save && s.saving == nil && now.Sub(s.ahead) > aheadEvery {
 			s.begin(func(ctx context.Context) Event {
-				_, _ = s.mirror.Send(ctx, mirror.Selection{Open: s.writing}) // the last save says what fails
+				_, _ = s.mirror.Send(ctx, mirror.Selection{Open: s.writing}) // the last save reports failures
 				return nil
 			})
 		}
@@ -43,7 +43,7 @@ func (s *supervisor) mirrored(now time.Time) {
 		s.next = now.Add(s.m.config.Spec.Every)
 	}
 	s.overdue(now)
-	if s.set > 0 && s.set <= s.sent { // once more would push the round before out of the store, which may be the newest that all ranks have
+	if s.set > 0 && s.set <= s.sent { // saving again would push the previous round out of the store, which may be the newest that all ranks have
 		s.due, s.set = false, 0
 	}
 	if !s.due || s.saving != nil {
@@ -60,10 +60,10 @@ func (s *supervisor) mirrored(now time.Time) {
 	})
 }
 
-// lateAfter is how many intervals may pass without a save before somebody should know.
+// lateAfter is the number of intervals without a save after which it is reported.
 const lateAfter = 3
 
-// overdue reports once that regular saves do not succeed: an eviction would undo more than the job allows for.
+// overdue reports once that regular saves fail: an eviction would undo more than the job permits.
 func (s *supervisor) overdue(now time.Time) {
 	if s.next.IsZero() || s.late || now.Sub(s.safe) <= lateAfter*s.m.config.Spec.Every {
 		return
@@ -95,7 +95,7 @@ func (s *supervisor) ready() bool {
 	return false
 }
 
-// snapshot finds the step of the snapshot in what is saved: the newest of those that the Python package takes.
+// snapshot finds the step of the snapshot being saved: the newest of the Python package's.
 func snapshot(entries []mirror.Entry) (step int64, ok bool) {
 	for _, e := range entries {
 		if name, found := strings.CutPrefix(e.Path, "tierml-"); e.Dir && found {
@@ -107,7 +107,7 @@ func snapshot(entries []mirror.Entry) (step int64, ok bool) {
 	return step, ok
 }
 
-// begin saves next to the program. The result comes through the channel.
+// begin saves concurrently with the program. The result arrives on the channel.
 func (s *supervisor) begin(save func(context.Context) Event) {
 	ctx, cancel := context.WithCancel(s.all)
 	result := make(chan Event, 1)
@@ -118,7 +118,7 @@ func (s *supervisor) begin(save func(context.Context) Event) {
 	}()
 }
 
-// finished takes in what a save came to.
+// finished handles the result of a save.
 func (s *supervisor) finished(e Event) {
 	s.saving, s.stopSaving, s.ahead = nil, nil, time.Now()
 	if e != nil {
@@ -129,7 +129,7 @@ func (s *supervisor) finished(e Event) {
 	}
 }
 
-// saveOnce makes a generation.
+// saveOnce saves a generation.
 func (s *supervisor) saveOnce(ctx context.Context, what mirror.Selection, set uint64) (Event, error) {
 	began := time.Now()
 	now, _ := s.progress.get()
@@ -147,7 +147,8 @@ func (s *supervisor) saveOnce(ctx context.Context, what mirror.Selection, set ui
 		Took: time.Since(began), Final: what.Last, Left: saved.Left, Foreign: saved.Foreign}, nil
 }
 
-// saveLast saves what the program has left, before the deadline if there is one, which may come during the save. A store that is away is waited for.
+// saveLast saves the program's final state, before the deadline if there is one, which may be set during the save. It waits for an
+// unavailable store.
 func (s *supervisor) saveLast(half func(string) bool) (left, foreign []string) {
 	if s.saving != nil {
 		if s.ends && !s.end.deadline.IsZero() {
@@ -156,7 +157,7 @@ func (s *supervisor) saveLast(half func(string) bool) (left, foreign []string) {
 		s.finished(<-s.saving)
 	}
 	s.begin(func(ctx context.Context) (e Event) {
-		_ = s.patiently(ctx, ofHost, func() (err error) { // the event says it
+		_ = s.patiently(ctx, ofHost, func() (err error) { // the event reports it
 			e, err = s.saveOnce(ctx, mirror.Selection{Unfinished: half, Last: true}, 0)
 			return err
 		})
@@ -183,7 +184,7 @@ func (s *supervisor) saveLast(half func(string) bool) (left, foreign []string) {
 		case <-until:
 			until, late = nil, true
 			s.stopSaving()
-		case <-s.wake: // perhaps a deadline
+		case <-s.wake: // possibly a deadline
 		}
 	}
 	return left, foreign

@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// RunScript runs a script of bash until it ends or the context does, and ends all that it has started. It ends, too, when this process dies.
+// RunScript runs a bash script until it ends or the context does, and ends everything that it has started. It also ends when this process
+// dies.
 func RunScript(ctx context.Context, script, dir string, env []string, out io.Writer) (code int, err error) {
 	p, err := launch(nil, script, dir, rand.Text(), env, out)
 	if err != nil {

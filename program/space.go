@@ -2,7 +2,7 @@ package program
 
 import "golang.org/x/sys/unix"
 
-// space returns the room on a directory's disk, in bytes.
+// space returns the free space on a directory's disk, in bytes.
 func space(dir string) (free, total uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

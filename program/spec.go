@@ -1,5 +1,6 @@
 // Package program runs a user's program on a machine that may be reclaimed: it fetches the folder, prepares the machine once, starts the
-// program in a session of its own, warns it, mirrors its state, and says how it ended. It knows nothing about controllers, providers, prices, and other machines.
+// program in a session of its own, warns it, mirrors its state, and reports how it ended. It knows nothing about controllers, providers,
+// prices, and other machines.
 package program
 
 import (
@@ -17,7 +18,7 @@ type Spec struct {
 	Run           string            `json:"run"`             // for bash
 	Setup         string            `json:"setup,omitempty"` // once per machine, before anything runs
 	OnNotice      string            `json:"on_notice,omitempty"`
-	Workdir       string            `json:"workdir,omitempty"` // name of the packed folder; empty = an empty one
+	Workdir       string            `json:"workdir,omitempty"` // name of the packed folder; empty = an empty folder
 	WorkdirDigest string            `json:"workdir_digest,omitempty"`
 	Envs          map[string]string `json:"envs,omitempty"`
 	State         string            `json:"state,omitempty"`        // directory below the folder; empty = none
@@ -25,7 +26,7 @@ type Spec struct {
 	Every         time.Duration     `json:"every,omitempty"`        // wall clock between saves; 0 = only on Save and at the end
 	Line          string            `json:"line,omitempty"`         // expression that finds the progress in a line of output
 	File          string            `json:"file,omitempty"`         // file below the folder with the progress
-	Store         string            `json:"store"`                  // below it go state and logs
+	Store         string            `json:"store"`                  // parent of state and logs
 	Rungs         []int64           `json:"rungs,omitempty"`        // steps at which the losses of a sweep's trials are compared
 	CloudAccess   bool              `json:"cloud_access,omitempty"` // programs may use the run's own store
 	Image         string            `json:"image,omitempty"`        // of the container that everything runs in; empty = none
@@ -35,23 +36,24 @@ type Spec struct {
 type Start struct {
 	Attempt      uint64            `json:"attempt"` // grows with every attempt of a key
 	Run          string            `json:"run"`     // the run's name
-	Key          string            `json:"key"`     // whose state it is: rank-0, task-17
+	Key          string            `json:"key"`     // owner of the state: rank-0, task-17
 	Rank         int               `json:"rank"`
 	Ranks        int               `json:"ranks"` // 1 = alone
 	Task         int               `json:"task"`
 	Tasks        int               `json:"tasks"`                   // 0 = no array
 	Master       string            `json:"master,omitempty"`        // HOST:PORT at which the ranks meet
-	Resume       string            `json:"resume,omitempty"`        // manifest to begin with; empty = anew, or what all ranks of a gang have saved
+	Resume       string            `json:"resume,omitempty"`        // initial manifest; empty = none, or the last one that all ranks of a gang have saved
 	ResumeDigest string            `json:"resume_digest,omitempty"` // of the manifest, if known
 	Settings     map[string]string `json:"settings,omitempty"`      // environment variables of a sweep's trial
 	Secrets      map[string]string `json:"-"`                       // environment variables
-	// Elastic: the other ranks run on when this one is lost, and each saves its state by itself. Peers are those that run, as "RANK HOST:PORT".
+	// Elastic: the other ranks keep running when this one is lost, and each saves its state by itself. Peers are the running ones, as "RANK
+	// HOST:PORT".
 	Elastic bool     `json:"elastic,omitempty"`
 	Peers   []string `json:"peers,omitempty"`
 }
 
-// tracking returns the variables by which Weights & Biases takes all attempts of a program for one run. The run's own name stays here: it also
-// keeps machines of other runs away.
+// tracking returns the variables by which Weights & Biases treats all attempts of a program as one run. The run's own name stays local: it
+// also excludes machines of other runs.
 func (s *Start) tracking() map[string]string {
 	sum := sha256.Sum256([]byte("tracking " + s.Run))
 	name := s.Run
@@ -62,7 +64,7 @@ func (s *Start) tracking() map[string]string {
 	return map[string]string{"WANDB_RUN_ID": group + "-" + s.Key, "WANDB_RESUME": "allow", "WANDB_RUN_GROUP": group}
 }
 
-// Check finds what could not run on any machine.
+// Check finds faults that would fail on any machine.
 func (s *Spec) Check() error {
 	if strings.TrimSpace(s.Run) == "" {
 		return fmt.Errorf("there is no command to run")
@@ -98,13 +100,13 @@ func (o Of) attempt() uint64 { return o.Attempt }
 // Started is reported when the program runs.
 type Started struct {
 	Of
-	Fetch    time.Duration `json:"fetch"` // what came before took so long
+	Fetch    time.Duration `json:"fetch"` // duration of the steps before
 	Setup    time.Duration `json:"setup"`
 	Restore  time.Duration `json:"restore"`
 	Bytes    int64         `json:"bytes"`              // of the restored state
 	Manifest string        `json:"manifest,omitempty"` // that was restored
 	Step     int64         `json:"step,omitempty"`     // the state's
-	Note     string        `json:"note,omitempty"`     // why it is another one than requested
+	Note     string        `json:"note,omitempty"`     // why it is not the requested one
 }
 
 // Advanced is the program's progress, at most twice a second, and at each rung.
@@ -117,7 +119,7 @@ type Advanced struct {
 type Reading struct {
 	Step    int64
 	HasLoss bool
-	Loss    float64 // may be no number: it diverged
+	Loss    float64 // may be NaN: it diverged
 }
 
 // Saved is a new generation of the state.
@@ -137,7 +139,7 @@ type Saved struct {
 	Foreign []string `json:"foreign,omitempty"`
 }
 
-// SaveFailed is a save that did not happen. The generations before still count.
+// SaveFailed is a save that did not happen. Earlier generations still count.
 type SaveFailed struct {
 	Of
 	Round     uint64 `json:"round,omitempty"`
@@ -149,7 +151,7 @@ type SaveFailed struct {
 // Phase is what an attempt was doing when it ended.
 type Phase string
 
-// Phases in their order.
+// Phases in order.
 const (
 	Fetching  Phase = "fetch"
 	SettingUp Phase = "setup"
@@ -163,11 +165,11 @@ type Exited struct {
 	Code   int    `json:"code"`
 	Signal string `json:"signal,omitempty"`
 	Phase  Phase  `json:"phase"`
-	Asked  bool   `json:"asked"`          // after Stop or Notice: no failure of the program's, and no success either
+	Asked  bool   `json:"asked"`          // after Stop or Notice: neither a failure nor a success of the program
 	Tail   string `json:"tail,omitempty"` // its last lines of output
-	Note   string `json:"note,omitempty"` // the reason, where there is more to say
-	// CPU is the processor time of the program and all that it waited for, in seconds, and Memory the most bytes that one of its processes
-	// held; 0 = unknown, as in containers.
+	Note   string `json:"note,omitempty"` // the reason, if there is more to say
+	// CPU is the processor time of the program and all that it waited for, in seconds, and Memory the peak memory of one process; 0 =
+	// unknown, as in containers.
 	CPU    float64 `json:"cpu,omitempty"`
 	Memory int64   `json:"memory,omitempty"`
 }

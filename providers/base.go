@@ -17,15 +17,15 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
-// This file is what providers have that lack something: no trial, no prices of their own, no controllers, no metadata service.
+// This file is for providers that lack something: no trial, no prices of their own, no controllers, no metadata service.
 
 // Base is embedded by a Provider; its methods are for one that has nothing to add there.
 type Base struct{}
 
-// Try finds nothing: what the market has can be bought.
+// Try finds nothing: everything on the market can be bought.
 func (Base) Try(context.Context, *config.Job, []market.Pool) (string, error) { return "", nil }
 
-// Checks is empty: nothing but what every job needs has to be there.
+// Checks is empty: only the requirements of every job apply.
 func (Base) Checks(*config.Job) []doctor.Check { return nil }
 
 // Pace suits an API that answers at once and limits calls.
@@ -33,7 +33,7 @@ func (Base) Pace(*config.Job) Pace {
 	return Pace{Prices: time.Minute, Calls: 2 * time.Minute, Lease: 15 * time.Minute}
 }
 
-// Place is nothing: there is one network.
+// Place is empty: there is one network.
 func (Base) Place(*config.Job) (network, zones []string) { return nil, nil }
 
 // Plain is the account of a provider that reports no prices, runs no controllers and has no connections.
@@ -49,7 +49,7 @@ func (Plain) Close() {}
 // Planned answers with the prices of a plan, for a provider that reports none.
 type Planned map[market.Pool]*market.History
 
-// PlannedPrices returns those of a plan's offers.
+// PlannedPrices returns the prices of a plan's offers.
 func PlannedPrices(offers []planner.Offer) Planned {
 	p := Planned{}
 	for _, o := range offers {
@@ -58,7 +58,7 @@ func PlannedPrices(offers []planner.Offer) Planned {
 	return p
 }
 
-// SpotPrices leaves out pools that the plan does not know.
+// SpotPrices skips pools that the plan does not know.
 func (p Planned) SpotPrices(_ context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	prices := map[market.Pool][]market.PricePoint{}
 	for _, pool := range pools {
@@ -74,7 +74,7 @@ func (p Planned) SpotPrices(_ context.Context, pools []market.Pool, since, until
 	return prices, nil
 }
 
-// Controllerless is why a provider starts no controllers, for people.
+// Controllerless is why a provider starts no controllers, as a message.
 type Controllerless string
 
 // Controllers is empty.
@@ -88,14 +88,14 @@ func (why Controllerless) StartController(context.Context, provisioner.Controlle
 // EndController does nothing: there is none.
 func (Controllerless) EndController(context.Context, provisioner.Controller) error { return nil }
 
-// Given is a machine without a metadata service: it was given at its start what it has to know.
+// Given is a machine without a metadata service: it received what it has to know at its start.
 type Given struct {
 	ID, Type     string
 	UserDataFile string
-	Warnings     func(context.Context, func(tiers.Warned)) error // as Watch of node.Machine; nil = it is never warned
+	Warnings     func(context.Context, func(tiers.Warned)) error // like Watch of node.Machine; nil = no warnings
 }
 
-// Identity returns what was given; a machine has a name.
+// Identity returns the given identity; a machine must have a name.
 func (g Given) Identity(context.Context) (node.Identity, error) {
 	if g.ID == "" {
 		return node.Identity{}, errors.New("this is no machine of a run: nothing has named it")
@@ -109,7 +109,7 @@ func (g Given) UserData(context.Context) (string, error) {
 	return string(text), err
 }
 
-// Watch passes warnings on, if there are any.
+// Watch passes on warnings, if there are any.
 func (g Given) Watch(ctx context.Context, f func(tiers.Warned)) error {
 	if g.Warnings != nil {
 		return g.Warnings(ctx, f)

@@ -1,8 +1,8 @@
-// Package drill chooses machines of a run for something bad to happen to, and says from the run's journal what became of
-// it: how long training stood still, what was lost, and how it continued.
+// Package drill chooses machines of a run to disturb, and reports the effect from the run's journal: how long training stopped, what was
+// lost, and how it continued.
 //
-// It reads entries and does sums. It knows nothing about how machines are harmed (a control endpoint, a provider's API) and
-// where the journal is.
+// It reads entries and does sums. It does not know how machines are disturbed (a control endpoint, a provider's API) or where the journal
+// is.
 package drill
 
 import (
@@ -18,16 +18,16 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// What can be done to machines, in the fake cloud's words.
+// The possible disturbances, in the fake cloud's words.
 const (
 	Rebalance = "rebalance" // warn it that it may soon be reclaimed
-	Evict     = "evict"     // take it back with the usual notice
-	EvictNow  = "evict-now" // take it back without
+	Evict     = "evict"     // reclaim it with the usual notice
+	EvictNow  = "evict-now" // reclaim it without notice
 	Kill      = "kill"      // break it: no notice, no eviction
-	Move      = "move"      // to no machine: every partition goes to another server
+	Move      = "move"      // to no machine: every partition moves to another server
 )
 
-// Words are all that can be done.
+// Words lists all disturbances.
 func Words() []string { return []string{Rebalance, Evict, EvictNow, Kill, Move} }
 
 // Machine is a machine that takes part in training.
@@ -38,12 +38,12 @@ type Machine struct {
 	Launched time.Time
 }
 
-// Aim says which machines are meant. Exactly one of IDs, Servers and Which is used, in this order.
+// Aim selects the machines. Exactly one of IDs, Servers and Which is used, in this order.
 type Aim struct {
 	IDs     []string // machines by their names, or prefixes of names
 	Servers string   // "half" or "all" of the ActivePSs
 	Which   string   // "oldest", "newest", "random" or "all" of the transient machines
-	Count   int      // of Which; 0 = 1
+	Count   int      // for Which; 0 = 1
 	Of      string   // only in this type, zone, or zone/type
 }
 
@@ -54,11 +54,11 @@ type Watch struct {
 	pending  map[string]Machine
 	warned   map[string]bool // machines with an eviction notice
 	atRisk   map[string]bool // and with a rebalance recommendation
-	owned    map[string]int  // partitions that came to each transient machine
+	owned    map[string]int  // partitions that moved to each transient machine
 	stage    string
 	lastAt   time.Time // market time of the last clock
 	highest  int64
-	gaps     []float64 // wall-clock seconds of the last clocks
+	gaps     []float64 // wall-clock lengths of the last clocks
 	finished bool
 	of       programs
 
@@ -69,7 +69,7 @@ type Watch struct {
 	report  Report
 }
 
-// Report is what became of a drill. Lengths are wall-clock seconds; times are market time.
+// Report is the result of a drill. Lengths are wall-clock seconds; times are market time.
 type Report struct {
 	Do       string    `json:"do"`
 	Targets  []string  `json:"targets"`
@@ -78,43 +78,43 @@ type Report struct {
 	WentOn   bool      `json:"went_on"`
 	Longest  float64   `json:"longest_clock_seconds"` // the longest time between two clocks after it
 	Usual    float64   `json:"usual_clock_seconds"`   // before it
-	Still    float64   `json:"stood_still_seconds"`   // what Longest is above Usual
+	Still    float64   `json:"stood_still_seconds"`   // Longest minus Usual
 	Until    float64   `json:"until_next_clock_seconds"`
-	Lost     int64     `json:"lost_clocks"` // done again after roll-backs
+	Lost     int64     `json:"lost_clocks"` // repeated after roll-backs
 	Rollback int       `json:"rollbacks"`
 	Cuts     int       `json:"cuts"`
 	Moved    int       `json:"moved_partitions"`
 	Launched int       `json:"launched"` // machines bought since
 	Stages   []string  `json:"stages,omitempty"`
-	Others   int       `json:"others_gone,omitempty"` // machines that went meanwhile and were not meant
+	Others   int       `json:"others_gone,omitempty"` // other machines lost meanwhile
 	Moves    Moves     `json:"moves,omitzero"`
 	Programs int       `json:"programs,omitempty"`    // that ran on the targets
-	Steps    int64     `json:"steps_again,omitempty"` // of theirs that are done again
+	Steps    int64     `json:"steps_again,omitempty"` // repeated steps of these
 }
 
-// Moves are what moves took that ended after a drill began.
+// Moves is the cost of moves that ended after a drill began.
 type Moves struct {
 	Partitions int     `json:"partitions"`
-	Bytes      int64   `json:"bytes"`   // copied, with rows that changed on the way
+	Bytes      int64   `json:"bytes"`   // copied, including repeated rows
 	Seconds    float64 `json:"seconds"` // in which rows travelled, of all partitions together
-	// Waited is for how long workers waited for partitions that neither owner served, of all together; Longest, the longest wait.
+	// Waited is how long workers waited for partitions that neither owner served, in total; Longest, the longest wait.
 	Waited  float64 `json:"waited_seconds"`
 	Longest float64 `json:"longest_waited_seconds"`
 	Hidden  float64 `json:"hidden"` // the share of Seconds without a waiting worker
-	// Added is how much longer than usual the clocks were, all together, from the drill to the end of the clock in which the moves ended.
-	// On a host that has other work, most of it may come from that.
+	// Added is how much longer than usual the clocks were, in total, from the drill to the end of the clock in which the moves ended. On a
+	// busy host, most of it may have other causes.
 	Added float64 `json:"added_seconds"`
 }
 
-// kept is how many clocks show what is usual.
+// kept is the number of clocks that define the usual length.
 const kept = 20
 
-// New knows nothing yet.
+// New returns an empty watch.
 func New() *Watch {
 	return &Watch{mapping: clock.Real(), pending: map[string]Machine{}, warned: map[string]bool{}, atRisk: map[string]bool{}, owned: map[string]int{}, of: programs{runs: map[string]string{}, ended: map[string]int64{}, hit: map[string]bool{}}}
 }
 
-// Feed takes an entry in, in order.
+// Feed processes an entry, in order.
 func (w *Watch) Feed(e journal.Entry) {
 	switch e.Kind {
 	case journal.Start:
@@ -234,7 +234,7 @@ func (w *Watch) clock(e journal.Entry) {
 	}
 }
 
-// allGone reports whether what was to be done has been: the machines are gone, or the partitions are elsewhere.
+// allGone reports whether the disturbance is complete: the machines have ended, or the partitions have moved.
 func (w *Watch) allGone() bool {
 	if w.do == Move {
 		return w.report.Moves.Partitions > 0
@@ -321,7 +321,7 @@ func within(pool, of string) bool {
 	return err == nil && (of == p.Type || of == p.Zone || of == p.Zone+"/"+p.Type)
 }
 
-// Begin notes that something is done to machines at a market time; what is fed from now on is what becomes of it.
+// Begin records a disturbance at a market time; the following entries show its effect.
 func (w *Watch) Begin(do string, machines []Machine, at time.Time) {
 	w.began, w.do, w.at, w.targets = true, do, at, map[string]bool{}
 	w.report = Report{Do: do, At: at, Usual: median(w.gaps)}
@@ -332,19 +332,19 @@ func (w *Watch) Begin(do string, machines []Machine, at time.Time) {
 	}
 	w.report.Programs = len(w.of.hit)
 	for _, m := range machines {
-		if do == Rebalance && w.atRisk[m.ID] { // no second recommendation is noted
+		if do == Rebalance && w.atRisk[m.ID] { // no second recommendation is recorded
 			w.noticed(journal.Entry{T: at, Instance: m.ID})
 		}
 	}
 }
 
-// Settled reports whether all is known: the machines are gone, and training continues.
+// Settled reports whether the effect is known: the machines have ended, and training continues.
 func (w *Watch) Settled() bool { return w.report.WentOn || w.finished }
 
-// Now returns the market time now, as the run has it.
+// Now returns the run's present market time.
 func (w *Watch) Now() time.Time { return w.mapping.Now() }
 
-// Report says what became of it so far.
+// Report returns the result so far.
 func (w *Watch) Report() Report {
 	r := w.report
 	r.Still = max(0, r.Longest-r.Usual)

@@ -6,17 +6,17 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// programs is what a watch knows of a run of your own programs.
+// programs is a watch's knowledge of a run of user programs.
 type programs struct {
 	runs  map[string]string // the machine of each program
-	ended map[string]int64  // how far each was when its last attempt ended
-	hit   map[string]bool   // those whose machines are harmed, and have not started elsewhere
+	ended map[string]int64  // each one's progress when its last attempt ended
+	hit   map[string]bool   // those whose machines are disturbed, and have not restarted elsewhere
 }
 
-// Runs reports whether your own programs run, or have run.
+// Runs reports whether user programs run, or have run.
 func (w *Watch) Runs() bool { return len(w.of.runs) > 0 }
 
-// struck notes a harmed machine.
+// struck records a disturbed machine.
 func (p *programs) struck(machine string) {
 	for name, on := range p.runs {
 		if on == machine {
@@ -25,7 +25,7 @@ func (p *programs) struck(machine string) {
 	}
 }
 
-// programStarts notes an attempt. Training continues when all programs of the harmed machines run on others.
+// programStarts records an attempt. Training has continued when all programs of the disturbed machines run on others.
 func (w *Watch) programStarts(e journal.Entry) {
 	w.of.runs[e.Program] = e.Instance
 	_, target := w.targets[e.Instance]
@@ -43,7 +43,7 @@ func (w *Watch) programEnds(e journal.Entry) {
 	}
 }
 
-// noticed notes a notice. A recommendation takes no machine, so once the controller has it, its programs have come through.
+// noticed records a notice. A recommendation takes no machine, so once the controller has it, its programs have survived.
 func (w *Watch) noticed(e journal.Entry) {
 	if e.Deadline != nil {
 		w.warned[e.Instance] = true
@@ -59,7 +59,7 @@ func (w *Watch) noticed(e journal.Entry) {
 	}
 }
 
-// recovered notes that nothing is to be expected any more for a program that was hit.
+// recovered records that a disturbed program will not restart.
 func (w *Watch) recovered(program string, at time.Time) {
 	if !w.of.hit[program] {
 		return

@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Account is a real provider's, as far as it ends machines.
+// Account is a real provider's account, as far as it ends machines.
 type Account interface {
 	Terminate(ctx context.Context, machines []string) error
-	// Preempt takes machines back as the provider does it itself, notice first, where it can.
+	// Preempt reclaims machines as the provider does it itself, with notice, if possible.
 	Preempt(ctx context.Context, machines []string) error
 }
 
-// Possible returns why something cannot be done to machines of a real provider; nil: it can. Undoable is what the provider cannot do,
-// with its reasons.
+// Possible returns why a disturbance is impossible on a real provider's machines; nil if possible. Undoable are the disturbances that the
+// provider does not support, with reasons.
 func Possible(do string, undoable map[string]string) error {
 	const kill = "; --do kill terminates machines"
 	switch reason, cannot := undoable[do]; {
@@ -29,7 +29,7 @@ func Possible(do string, undoable map[string]string) error {
 	}
 }
 
-// Through does it to machines through the account.
+// Through disturbs machines through the account.
 func Through(ctx context.Context, account Account, do string, machines []Machine) error {
 	ids := make([]string, len(machines))
 	for i, m := range machines {

@@ -1,4 +1,4 @@
-// Package machine is `tierml agent`: what the program does on a machine of a run, by the machine's metadata and environment.
+// Package machine is `tierml agent`: what the program does on a machine of a run, according to the machine's metadata and environment.
 package machine
 
 import (
@@ -28,21 +28,20 @@ import (
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
-// ExitFenced is the agent's own: its controller gave it up while it lived. A supervisor may start it again; it joins
-// empty then.
+// ExitFenced is the agent's own: its controller gave it up while it was alive. A supervisor may restart it; it joins empty then.
 const ExitFenced = 4
 
-// Environment of an agent, besides what the AWS SDK reads. A machine of a real cloud needs none of it.
+// Environment of an agent, in addition to the AWS SDK's variables. A machine of a real cloud needs none of it.
 const (
 	EnvClock = "TIERML_CLOCK" // clock.Mapping; unset = market time is wall-clock time
-	EnvFlops = "TIERML_FLOPS" // rate to which the worker is held; unset = it is not
+	EnvFlops = "TIERML_FLOPS" // rate to which the worker is limited; unset = unlimited
 	EnvKey   = "TIERML_KEY_FILE"
 
 	EnvPowerOff      = "TIERML_POWER_OFF"       // command that takes a time, such as +30, and powers the machine off then
 	EnvPowerOffAfter = "TIERML_POWER_OFF_AFTER" // minutes; unset = the machine has no such timer
 )
 
-// shedAgain is when an agent has joined and idles, or works: what joining took is not needed any longer.
+// shedAgain are times when an agent has joined and is idle, or works: memory for joining is no longer needed.
 const shedAgain = 20 * time.Second
 
 func Run(ctx context.Context, env func(string) string, logTo io.Writer) error {
@@ -68,7 +67,7 @@ func Run(ctx context.Context, env func(string) string, logTo io.Writer) error {
 		go func() { // it ends with this process, or ends it
 			log.Error("the end of the host agent cannot be detected", "err", hostagent.EndWithHost(os.Stdin))
 		}()
-	} else if data, err := machine.UserData(ctx); err == nil { // else the node asks again
+	} else if data, err := machine.UserData(ctx); err == nil { // otherwise the node asks again
 		if host, shared := hostagent.Decode(data); shared {
 			return runHostAgent(ctx, env, machine, host, flops, log)
 		}
@@ -114,16 +113,16 @@ func runHostAgent(ctx context.Context, env func(string) string, machine node.Mac
 		Users: slotUsers(env)})
 }
 
-// slotUsers returns the number of the first user of a slot: on a machine that root has for itself, slots share no files with others. A host
+// slotUsers returns the number of the first user of a slot: on a machine that belongs to root, slots share no files with others. A host
 // that is a process of the controller's computer reads the jobs' own directories.
 func slotUsers(env func(string) string) int {
 	if os.Geteuid() != 0 || env(EnvPowerOffAfter) == "" {
 		return 0
 	}
-	return 1_000_000_000 + os.Getpid()%100_000*10_000 // agents of one computer, as of a fake cloud, have others
+	return 1_000_000_000 + os.Getpid()%100_000*10_000 // other agents of one computer, as of a fake cloud, have different ones
 }
 
-// slotEnvironment returns what slots have of the host's environment: where things are, and nothing secret.
+// slotEnvironment returns the part of the host's environment that slots get: paths, and no secrets.
 func slotEnvironment(env func(string) string) []string {
 	given := []string{EnvClock + "=" + env(EnvClock)}
 	for _, name := range []string{"AWS_REGION", "AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST"} {
@@ -149,7 +148,7 @@ func agentEnvironment(env func(string) string) (mapping clock.Mapping, flops flo
 	return mapping, flops, nil
 }
 
-// powerOffLater sets the machine's timer anew. The first script of a machine has set it, before anything could hang.
+// powerOffLater sets the machine's timer anew. The machine's first script set it, before anything could hang.
 func powerOffLater(env func(string) string) func(context.Context) error {
 	command, minutes := strings.Fields(env(EnvPowerOff)), env(EnvPowerOffAfter)
 	if len(command) == 0 || minutes == "" {
@@ -166,7 +165,7 @@ func powerOffLater(env func(string) string) func(context.Context) error {
 	}
 }
 
-// newApp makes an application from what a Welcome says.
+// newApp creates an application from a Welcome.
 func newApp(name string, params map[string]string, dataset []byte) (apps.App, error) {
 	kind, err := all.Find(name)
 	if err != nil {
@@ -177,7 +176,7 @@ func newApp(name string, params map[string]string, dataset []byte) (apps.App, er
 		if number, err := strconv.ParseFloat(text, 64); err == nil {
 			given[name] = number
 		} else {
-			given[name] = text // a word; the application refuses those that it does not know
+			given[name] = text // a word; the application refuses unknown ones
 		}
 	}
 	var data apps.Dataset

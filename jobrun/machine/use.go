@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// useEvery is the shortest pause between samples. No sample takes more than one part in useShare of the time, however many
-	// processes there are to look at.
+	// useEvery is the shortest pause between samples. A sample takes at most one part in useShare of the time, however many processes there
+	// are.
 	useEvery = 2 * time.Second
 	useShare = 250
 	// ticks is the kernel's unit of processor time in files, per second.
 	ticks = 100
-	// gpuEvery is how often the driver's own program prints, in seconds: started once, it costs next to nothing.
+	// gpuEvery is the output interval of the driver's own program, in seconds: running it once costs next to nothing.
 	gpuEvery = "5"
 )
 
-// watchUse reports what the machine uses, or where others share it this process and those that it started, until ctx is done. It
-// returns at once where there is no /proc.
+// watchUse reports the use of the machine or, if it is shared, of this process and its descendants, until ctx is done. It returns at once
+// if there is no /proc.
 func watchUse(ctx context.Context, whole bool, report func(tiers.Used)) {
 	count := ofProcesses
 	if whole {
@@ -68,13 +68,13 @@ func watchUse(ctx context.Context, whole bool, report func(tiers.Used)) {
 	}
 }
 
-// used are counters since some beginning, and the memory of now.
+// used are counters since some beginning, and the present memory.
 type used struct {
 	cpu             float64
 	memory, in, out int64
 }
 
-// ofMachine counts all that runs here: by the control group of a container, or for the whole machine.
+// ofMachine counts everything that runs here: by the control group of a container, or for the whole machine.
 func ofMachine() (u used, ok bool) {
 	if group, err := os.ReadFile("/sys/fs/cgroup/memory.current"); err == nil {
 		u.memory = number(string(group)) - figure("/sys/fs/cgroup/memory.stat", "inactive_file")
@@ -87,19 +87,19 @@ func ofMachine() (u used, ok bool) {
 		u.cpu = busySeconds(string(text))
 		u.memory = (figure("/proc/meminfo", "MemTotal:") - figure("/proc/meminfo", "MemAvailable:")) << 10
 	}
-	routes, _ := os.ReadFile("/proc/net/route") // without one, nothing of the network is known
+	routes, _ := os.ReadFile("/proc/net/route") // without one, the network is unknown
 	devices, _ := os.ReadFile("/proc/net/dev")
 	u.in, u.out = outward(string(routes), string(devices))
 	return u, true
 }
 
-// number reads a whole number; 0 where there is none.
+// number reads a whole number; 0 if there is none.
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64) // 0 is unknown
 	return n
 }
 
-// figure returns the number after a name, in a file with one in each line.
+// figure returns the number after a name, in a file with one per line.
 func figure(file, name string) int64 {
 	text, _ := os.ReadFile(file) // 0 is unknown
 	for line := range strings.Lines(string(text)) {
@@ -110,7 +110,7 @@ func figure(file, name string) int64 {
 	return 0
 }
 
-// busySeconds sums up the processors' time at work, in /proc/stat: not idle, not waiting for a disk, not stolen.
+// busySeconds sums up the processors' busy time in /proc/stat: not idle, not waiting for a disk, not stolen.
 func busySeconds(stat string) float64 {
 	first, _, _ := strings.Cut(stat, "\n")
 	var sum int64
@@ -122,7 +122,7 @@ func busySeconds(stat string) float64 {
 	return float64(sum) / ticks
 }
 
-// outward returns the bytes of the interface with the default route. Others repeat them (bridges of containers), or stay here.
+// outward returns the bytes of the interface with the default route. Others repeat them (bridges of containers), or are local.
 func outward(routes, devices string) (in, out int64) {
 	name := ""
 	for line := range strings.Lines(routes) {
@@ -139,7 +139,7 @@ func outward(routes, devices string) (in, out int64) {
 	return 0, 0
 }
 
-// ofProcesses counts this process and all that descend from it, and those that these have waited for.
+// ofProcesses counts this process and its descendants, including ended ones that were waited for.
 func ofProcesses() (u used, ok bool) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -172,14 +172,14 @@ func ofProcesses() (u used, ok bool) {
 
 type procStat struct{ parent, ticks, pages int64 }
 
-// parseStat reads /proc/PID/stat: PID (NAME) STATE PPID ..., and the name may have anything in it.
+// parseStat reads /proc/PID/stat: PID (NAME) STATE PPID ..., where the name may contain anything.
 func parseStat(text []byte) (s procStat) {
 	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(f) < 22 {
 		return s
 	}
 	s.parent, s.pages = number(string(f[1])), number(string(f[21]))
-	for _, time := range f[11:15] { // its own in user and system, and of those that it has waited for
+	for _, time := range f[11:15] { // its own in user and system, and that of children that it has waited for
 		s.ticks += number(string(time))
 	}
 	return s
@@ -192,7 +192,7 @@ type gpus struct {
 	memory map[string]int64
 }
 
-// watch reads what NVIDIA's driver prints, where it is installed.
+// watch reads the output of NVIDIA's driver program, if installed.
 func (g *gpus) watch(ctx context.Context) {
 	args := []string{"--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits", "-l", gpuEvery}
 	if devices, slot := os.LookupEnv(hostagent.EnvDevices); slot && devices == "" {
@@ -227,7 +227,7 @@ func (g *gpus) line(text string) {
 	g.share[f[0]], g.memory[f[0]] = float64(number(f[1]))/100, number(f[2])<<20
 }
 
-// now returns the mean share of time in which the GPUs compute, and their memory in use together.
+// now returns the GPUs' mean share of busy time, and their total memory in use.
 func (g *gpus) now() (share float64, memory int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

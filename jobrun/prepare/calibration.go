@@ -20,7 +20,7 @@ var CalibrationFile = filepath.Join(rundir.Root, "calibration.json")
 // Calibrate applies the stored calibration, if any, and returns the basis of predictions.
 func Calibrate(cfg *sim.Config) (basis string, err error) {
 	if cfg.Settings.Remote {
-		return "with what is assumed of real machines", nil // what was measured is of this computer
+		return "with what is assumed of real machines", nil // measurements apply to this computer
 	}
 	c, err := calibration.Load(CalibrationFile)
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// ChecksOf are those of a job.
+// ChecksOf returns the checks of a job.
 func ChecksOf(job *config.Job) []doctor.Check {
 	var checks []doctor.Check
 	if job.IsHosts() {
@@ -45,13 +45,13 @@ func ChecksOf(job *config.Job) []doctor.Check {
 	if err != nil {
 		return append(checks, doctor.Check{Name: "cloud", Look: func(context.Context) (string, error) { return "", err }})
 	}
-	// A provider without an address of its own looks at its endpoint itself, whose certificate this host may not know.
+	// A provider without an address of its own checks its endpoint itself, whose certificate this host may not know.
 	if own := provider.Facts().Endpoint; own != "" {
 		address := cmp.Or(at.Endpoint, strings.ReplaceAll(own, "{region}", at.Region))
 		checks = append(checks, doctor.Endpoint(address, client, time.Now))
 	}
 	if at.Listen != "" {
-		host, _, _ := net.SplitHostPort(at.Listen) // it was checked
+		host, _, _ := net.SplitHostPort(at.Listen) // already checked
 		checks = append(checks, doctor.Listening("listen address", net.JoinHostPort(host, "0"), "write an address of this host, by which machines reach it"))
 	}
 	checks = append(checks, provider.Checks(job)...)
@@ -72,7 +72,7 @@ func ChecksOf(job *config.Job) []doctor.Check {
 	return checks
 }
 
-// checksOfProgram are those of a program of the user's own: what it brings along.
+// checksOfProgram checks a user's program: what it brings along.
 func checksOfProgram(job *config.Job) (checks []doctor.Check) {
 	if job.Workdir != "" {
 		checks = append(checks, doctor.Check{Name: "workdir", Look: func(ctx context.Context) (string, error) {
@@ -97,7 +97,7 @@ func checksOfProgram(job *config.Job) (checks []doctor.Check) {
 	return checks
 }
 
-// catalogCheck looks at a list of machine types that the job brings along.
+// catalogCheck checks a job's own list of machine types.
 func catalogCheck(at *config.Installation) doctor.Check {
 	return doctor.Check{Name: "catalog", Look: func(context.Context) (string, error) {
 		c, err := local.ReadCatalog(at.Catalog)

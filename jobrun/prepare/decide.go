@@ -17,8 +17,8 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// decide makes the job by its policy, and settles what it leaves to its plan: with `policy: auto` the policy, by simulations of the weeks
-// before; what an hour is worth; and its reliable machines. The choice says how the policy was decided; nil = the job names it.
+// decide creates the job's policy, and settles what it leaves to its plan: with `policy: auto` the policy, by simulations of past weeks;
+// the value of an hour; and its reliable machines. The choice says how the policy was decided; nil = the job names it.
 func (p *Job) decide(ctx context.Context, m *sweep.Maker) (made sweep.Made, choice *planner.Choice, err error) {
 	policy := p.Job.Policy
 	if policy == config.Auto {
@@ -69,7 +69,7 @@ func (p *Job) choose(ctx context.Context, m *sweep.Maker) (*planner.Choice, erro
 	return &choice, nil
 }
 
-// given says that the policy that was chosen does without reliable machines that the job file declares; empty = it does not.
+// given returns a note that the chosen policy does not use reliable machines that the job file declares; empty = it uses them.
 func given(job, by *config.Job) string {
 	if job.IsProgram() || job.Reliable.Auto() && !job.Written("reliable.count") || job.Reliable.Count == 0 {
 		return ""
@@ -84,7 +84,7 @@ func given(job, by *config.Job) string {
 	return ""
 }
 
-// estimator of what the job will cost and how long it will take: by the runs that chose its policy, where they did.
+// estimator estimates the job's cost and duration: from the runs that chose its policy, if any.
 func (p *Job) estimator(progress func(done, total int)) planner.Estimator {
 	if p.chooser != nil {
 		p.chooser.Progress = progress
@@ -93,7 +93,7 @@ func (p *Job) estimator(progress func(done, total int)) planner.Estimator {
 	return sweep.Past{Job: p.Sim, Progress: progress}
 }
 
-// programVersion changes with the program's file: what another build has simulated does not count.
+// programVersion changes with the program's file: simulations of another build do not count.
 func programVersion() string {
 	path, err := os.Executable()
 	if err != nil {

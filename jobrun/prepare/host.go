@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/planner"
 )
 
-// What a machine of `cloud: local` takes of this host, as measured: a process of 50 MB that trains at the job's declared rate. With
-// more machines per core, starting many at once makes machines and controller wait for longer than dead_after.
+// Resources of this host that a machine of `cloud: local` takes, as measured: a process of 50 MB that trains at the job's declared rate.
+// With more machines per core, starting many at once makes machines and controller wait for longer than dead_after.
 const (
 	machinesPerCore = 32
 	machineMemory   = 64 << 20
@@ -19,12 +19,12 @@ const (
 // host is a computer that plays machines.
 type host struct {
 	cores  int
-	memory int64 // bytes; 0 = not known
+	memory int64 // bytes; 0 = unknown
 }
 
 func ThisHost() host { return host{cores: runtime.NumCPU(), memory: confine.HostMemory()} }
 
-// fits is how many machines there is memory for.
+// fits is how many machines fit into memory.
 func (h host) fits() int {
 	if h.memory == 0 {
 		return 1 << 30
@@ -32,11 +32,11 @@ func (h host) fits() int {
 	return int(h.memory / machineMemory)
 }
 
-// plays is how many machines the host can play at once.
+// plays is how many machines the host can simulate at once.
 func (h host) plays() int { return min(h.cores*machinesPerCore, h.fits()) }
 
-// LocalMachines is how many machines a job has at once at the most, where this host plays them; 0 = it does not. (A switch to another pool has
-// both for a while.)
+// LocalMachines returns a job's maximum number of concurrent machines, if this host simulates them; otherwise 0. (A switch to another pool
+// has both for a while.)
 func LocalMachines(job *config.Job, choice planner.Resolved) int {
 	if job.Cloud != config.CloudLocal {
 		return 0
@@ -44,7 +44,7 @@ func LocalMachines(job *config.Job, choice planner.Resolved) int {
 	return mostMachines(choice) + choice.Reliable.Count
 }
 
-// mostMachines is how many transient machines a job has at the most, of the smallest type where it counts in vCPUs.
+// mostMachines returns a job's maximum number of transient machines, of the smallest type if it counts in vCPUs.
 func mostMachines(choice planner.Resolved) int {
 	most := choice.Want.Machines
 	for _, pool := range choice.Pools {
@@ -55,7 +55,7 @@ func mostMachines(choice planner.Resolved) int {
 	return most
 }
 
-// idle warns of machines that have no work, as a split is on one machine; empty = all have some.
+// idle warns of machines without work, as a split is on only one machine; empty = all have some.
 func idle(job *config.Job, machines int) string {
 	without := machines - job.Train.Splits
 	if without <= 0 {
@@ -65,7 +65,7 @@ func idle(job *config.Job, machines int) string {
 		job.Train.Splits, without, machines)
 }
 
-// warn says that a job wants more machines than the host can play; empty = it does not.
+// warn warns that a job wants more machines than the host can simulate; empty = it does not.
 func (h host) warn(machines int) string {
 	if machines <= h.plays() {
 		return ""
@@ -74,7 +74,7 @@ func (h host) warn(machines int) string {
 		"each other waiting for longer than dead_after; ask for fewer, or raise dead_after", h.plays(), machinesPerCore, h.cores, h.fits(), machines)
 }
 
-// Admit refuses a job whose machines have no place in the host's memory.
+// Admit refuses a job whose machines do not fit into the host's memory.
 func (h host) Admit(job *config.Job, machines int) error {
 	if machines <= h.fits() {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/planner"
 )
 
-// Hosts finds on the market what the shared hosts may be.
+// Hosts finds possible shared hosts on the market.
 func Hosts(ctx context.Context, job *config.Job, shared *jobrun.Hosts) (*Job, error) {
 	prices, err := LoadMarket(ctx, job)
 	if err != nil {
@@ -28,7 +28,7 @@ func Hosts(ctx context.Context, job *config.Job, shared *jobrun.Hosts) (*Job, er
 		return nil, err
 	}
 	shared.Types = prices.Catalog.Types(p.Choice.Pools[0].Pool.Region)
-	for _, o := range p.Offers { // what has a price and no place in the catalog
+	for _, o := range p.Offers { // what has a price but is not in the catalog
 		if !slices.ContainsFunc(shared.Types, func(t market.InstanceType) bool { return t.Name == o.Type.Name }) {
 			shared.Types = append(shared.Types, o.Type)
 		}
@@ -36,7 +36,7 @@ func Hosts(ctx context.Context, job *config.Job, shared *jobrun.Hosts) (*Job, er
 	return p, nil
 }
 
-// DescribeHosts says what may be bought.
+// DescribeHosts describes what may be bought.
 func DescribeHosts(out io.Writer, p *Job) error {
 	var kinds []string
 	for _, pool := range p.Choice.Pools {

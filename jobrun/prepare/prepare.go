@@ -1,5 +1,5 @@
 // Package prepare makes the plan of a job: it finds the market, reads the data, chooses the policy and simulates past starts. It buys
-// nothing, and nothing of a run knows it: commands put the two together.
+// nothing, and is unknown to runs: commands combine the two.
 package prepare
 
 import (
@@ -38,13 +38,13 @@ type Job struct {
 	Choice  planner.Resolved
 	Program apps.Program
 	Dataset apps.Dataset
-	// programs is set for a program of the user's own, which has neither program nor dataset.
+	// programs is set for users' programs, which have neither Program nor Dataset.
 	Programs *jobrun.Programs
-	Hosts    *jobrun.Hosts // of hosts that jobs share: there is no plan either
+	Hosts    *jobrun.Hosts // for shared hosts: there is no plan either
 	Plan     *planner.Plan
 	Sim      sim.Config     // of its own run, calibrated
 	basis    string         // of the calibration
-	skipped  []string       // steps of the script that are not simulated
+	skipped  []string       // unsimulated steps of the script
 	chooser  *sweep.Chooser // of the policy; nil = the job names it
 }
 
@@ -56,7 +56,7 @@ func Plan(ctx context.Context, job *config.Job, on prices) (*Job, error) {
 	return Training(ctx, job, on, func(ps.Split) (io.WriteCloser, error) { return Discard{}, nil })
 }
 
-// Training finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
+// Training finds on the market what a job requests, cuts its data into splits, which go to create, and plans.
 func Training(ctx context.Context, job *config.Job, on prices, create apps.Create) (*Job, error) {
 	var bytes atomic.Int64
 	p, err := TrainingWith(ctx, job, on, bytes.Load, func(choice planner.Resolved) (apps.Program, apps.Dataset, error) {
@@ -93,7 +93,7 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 	}
 	schema := jobrun.SchemaOf(job, p.Program)
 	work := p.Program.WorkPerClock() * float64(job.Train.Clocks)
-	asked := *job // what is decided below is written into the job
+	asked := *job // the following decisions are written into the job
 	m := &sweep.Maker{Job: &asked, Offers: p.Offers, Catalog: market.Catalog, Adjust: p.calibrated,
 		Content: sweep.Content{Work: work, Schema: &schema, Least: apps.LeastRows(p.Program), Data: bytes()}}
 	defer LittleGarbage()()
@@ -137,11 +137,11 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 	return p, nil
 }
 
-// mostGarbage is from how much memory on garbage is collected as often as it takes to stay there.
+// mostGarbage is the memory from which garbage is collected as often as necessary.
 const mostGarbage = 800 << 20
 
-// LittleGarbage has garbage collected less often until its result is called: simulations live on little memory and throw much away. A lower
-// GOMEMLIMIT of the environment holds.
+// LittleGarbage makes garbage collection less frequent until its result is called: simulations use little memory and discard much. A lower
+// GOMEMLIMIT in the environment has priority.
 func LittleGarbage() (end func()) {
 	limit := debug.SetMemoryLimit(-1)
 	debug.SetMemoryLimit(min(limit, mostGarbage))
@@ -152,14 +152,14 @@ func LittleGarbage() (end func()) {
 	}
 }
 
-// calibrated applies what was measured on this computer to a simulation.
+// calibrated applies this computer's measurements to a simulation.
 func (p *Job) calibrated(cfg *sim.Config) (err error) {
 	p.basis, err = Calibrate(cfg)
 	return err
 }
 
-// Data cuts the job's data into splits, which go to create, and makes the application. What the application
-// refuses is reported as config.Faults.
+// Data cuts the job's data into splits, which go to create, and creates the application. Errors of the application are reported as
+// config.Faults.
 func Data(ctx context.Context, job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
 	if len(job.Sweep.Params) > 0 {
 		return nil, apps.Dataset{}, job.Fault("sweep", "makes a job of each trial, for a job server that shares machines among jobs",
@@ -217,7 +217,7 @@ func (u untilDone) Read(p []byte) (int, error) {
 	return u.Reader.Read(p)
 }
 
-// DataFault gives a refusal of the data its place in the job file.
+// DataFault gives an error about the data its place in the job file.
 func DataFault(job *config.Job, err error) error {
 	if errors.Is(err, apps.ErrTooSmall) {
 		return job.Fault("train.splits", err.Error(), "")
@@ -228,12 +228,12 @@ func DataFault(job *config.Job, err error) error {
 	return job.Fault("train.data", err.Error(), "docs/applications.md has the forms that "+job.Train.App+" reads")
 }
 
-// CutOf is how a job's data is cut. Where the job does not name a number of splits, small data are cut into fewer.
+// CutOf returns how a job's data is cut. If the job does not name a number of splits, small data is cut into fewer.
 func CutOf(job *config.Job, seed uint64) apps.Cut {
 	return apps.Cut{Splits: job.Train.Splits, Fewer: !job.Written("train.splits"), Holdout: job.Train.Holdout, Seed: seed}
 }
 
-// MakeProgram makes the application for data that was cut before.
+// MakeProgram creates the application for data that was cut before.
 func MakeProgram(job *config.Job, data apps.Dataset) (apps.Program, apps.Dataset, error) {
 	kind, err := all.Find(job.Train.App)
 	if err != nil {
@@ -247,7 +247,7 @@ func MakeProgram(job *config.Job, data apps.Dataset) (apps.Program, apps.Dataset
 	return program, data, nil
 }
 
-// paramsOf returns the application's settings: those that are written, and what suits stale reads where there are such.
+// paramsOf returns the application's settings: the given ones, and what suits stale reads if there are any.
 func paramsOf(kind apps.Kind, job *config.Job) map[string]any {
 	stale, can := kind.(apps.Stale)
 	if !can || job.Cloud == config.CloudNone || job.Train.Consistency == config.BSP {
@@ -258,7 +258,7 @@ func paramsOf(kind apps.Kind, job *config.Job) map[string]any {
 	return params
 }
 
-// FormerDefaults completes the settings of a run that an earlier version began by the defaults of then.
+// FormerDefaults completes the settings of a run that an earlier version began with the defaults of that time.
 func FormerDefaults(job *config.Job, defaults int) {
 	kind, err := all.Registry().Find(job.Train.App)
 	if former, changed := kind.(apps.Former); err == nil && changed {
@@ -286,7 +286,7 @@ func paramFaults(job *config.Job, kind apps.Kind, err error) error {
 	return faults
 }
 
-// sizeOf returns the length of a file of this host; 0 = not known.
+// sizeOf returns the length of a file of this host; 0 = unknown.
 func sizeOf(path string) int64 {
 	if info, err := os.Stat(path); err == nil {
 		return info.Size()

@@ -29,7 +29,7 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// Program finds on the market what a job of programs asks for, makes sure that everything the programs need is here, and plans.
+// Program finds on the market what a job of programs requests, checks that everything the programs need is here, and plans.
 func Program(ctx context.Context, job *config.Job) (*Job, error) {
 	secrets, err := jobrun.ReadSecrets(job)
 	if err != nil {
@@ -59,7 +59,7 @@ func Program(ctx context.Context, job *config.Job) (*Job, error) {
 	if known.workdir, err = MeasureWorkdir(ctx, job); err != nil {
 		return nil, err
 	}
-	asked := *job // what is decided below is written into the job
+	asked := *job // the following decisions are written into the job
 	m := &sweep.Maker{Job: &asked, Offers: p.Offers, Catalog: prices.Catalog, Adjust: p.calibrated, Content: known.Content(job)}
 	defer LittleGarbage()()
 	made, decision, err := p.decide(ctx, m)
@@ -103,22 +103,22 @@ func Program(ctx context.Context, job *config.Job) (*Job, error) {
 	return p, nil
 }
 
-// programFacts are what is known of a program before it runs.
+// programFacts is what is known about a program before it runs.
 type programFacts struct {
 	hours   float64 // of one program on a machine of a type, in market time
 	on      market.InstanceType
 	basis   string
-	assumed bool           // nothing was measured, and the job says nothing
+	assumed bool           // nothing was measured, and the job does not say
 	work    float64        // of all, in floating-point operations
 	share   float64        // of a sweep's work that is done, as some trials are dropped
 	former  *cost.Programs // of the run that was measured; nil = there was none
 	workdir planner.Workdir
 }
 
-// MeasureProgram takes how long a program runs from the job, or from the last run of the same name that finished.
+// MeasureProgram takes a program's duration from the job, or from the last finished run of the same name.
 func MeasureProgram(ctx context.Context, job *config.Job, choice planner.Resolved) (f programFacts, err error) {
 	f.on = referenceType(job, choice)
-	rate := f.on.WorkRate() * float64(job.Local.FlopsPerVCPU) // floating-point operations per second of the wall clock
+	rate := f.on.WorkRate() * float64(job.Local.FlopsPerVCPU) // floating-point operations per wall-clock second
 	run, former, err := formerRun(ctx, job)
 	if err != nil {
 		return f, err
@@ -148,11 +148,11 @@ func MeasureProgram(ctx context.Context, job *config.Job, choice planner.Resolve
 	return f, nil
 }
 
-// filledFrom is the share of a machine's cores from which on programs use all that there are.
+// filledFrom is the share of a machine's cores above which programs are assumed to use all cores.
 const filledFrom = .85
 
-// filled reports whether the programs of a run used all of their machines' two cores or more, and may use more elsewhere; on one core, most use just
-// that. Machines of the local cloud have no more cores than this computer.
+// filled reports whether the programs of a run used all of their machines' cores, two or more, and may use more elsewhere; on one core,
+// most use just that. Machines of the local cloud have no more cores than this computer.
 func filled(job *config.Job, former *cost.Programs) bool {
 	if former.Use == nil || former.Use.VCPU == 0 {
 		return false
@@ -164,19 +164,19 @@ func filled(job *config.Job, former *cost.Programs) bool {
 	return most > 1 && former.Cores >= filledFrom*float64(most)
 }
 
-// Remember tells the job what its last run has measured of its programs, before machines are chosen.
+// Remember adds the last run's measurements of its programs to the job, before machines are chosen.
 func Remember(ctx context.Context, job *config.Job) error {
 	_, former, err := formerRun(ctx, job)
 	if err == nil && former != nil {
 		job.Use(former.Cores)
 		if filled(job, former) {
-			job.Use(math.Inf(1)) // how many more they would use nobody knows
+			job.Use(math.Inf(1)) // it is unknown how many more they would use
 		}
 	}
 	return err
 }
 
-// typeNamed is a type that may be bought; without a rate where it may not.
+// typeNamed returns a type that may be bought; without a rate if it may not.
 func typeNamed(name string, choice planner.Resolved) market.InstanceType {
 	for _, p := range choice.Pools {
 		if p.Type.Name == name {
@@ -186,7 +186,7 @@ func typeNamed(name string, choice planner.Resolved) market.InstanceType {
 	return market.InstanceType{}
 }
 
-// referenceType is the machine that `hours` counts on: the first of resources.any_of that is on sale.
+// referenceType is the machine that `hours` refers to: the first of resources.any_of that is on sale.
 func referenceType(job *config.Job, choice planner.Resolved) market.InstanceType {
 	for _, want := range job.Resources.AnyOf {
 		for _, p := range choice.Pools {
@@ -198,13 +198,13 @@ func referenceType(job *config.Job, choice planner.Resolved) market.InstanceType
 	return choice.Pools[0].Type
 }
 
-// formerRun is the newest run of the same name below ./runs that has finished, and ran as many programs.
+// formerRun returns the newest finished run of the same name below ./runs with as many programs.
 func formerRun(ctx context.Context, job *config.Job) (name string, found *cost.Programs, err error) {
 	dirs, err := filepath.Glob(filepath.Join(rundir.Root, job.Name+"-*"))
 	if err != nil {
 		return "", nil, err
 	}
-	number := func(dir string) int { // 0: it is of another job
+	number := func(dir string) int { // 0: it belongs to another job
 		n, _ := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), job.Name+"-"))
 		return n
 	}
@@ -223,7 +223,7 @@ func formerRun(ctx context.Context, job *config.Job) (name string, found *cost.P
 	return "", nil, nil
 }
 
-// MeasureWorkdir packs the workdir to see whether it can be sent, and how much it is.
+// MeasureWorkdir packs the workdir to check whether it can be sent, and its size.
 func MeasureWorkdir(ctx context.Context, job *config.Job) (planner.Workdir, error) {
 	if job.Workdir == "" {
 		return planner.Workdir{}, nil
@@ -243,16 +243,16 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// assumedRate is at which a state is assumed to travel between a machine and the store where nothing was measured, in bytes per
-// second of the wall clock: what a gigabit carries.
+// assumedRate is the assumed rate of transfers between a machine and the store if nothing was measured, in bytes per wall-clock second:
+// that of a gigabit.
 const assumedRate = 100e6
 
-// Content is what a simulation knows of the programs.
+// Content is what a simulation knows about the programs.
 func (f *programFacts) Content(job *config.Job) sweep.Content {
 	return sweep.Content{Work: f.work, On: f.on.Name, Programs: func(s *sim.Programs) { f.apply(s, job) }}
 }
 
-// apply sets how long preparations take in the simulation.
+// apply sets the duration of preparations in the simulation.
 func (f *programFacts) apply(s *sim.Programs, job *config.Job) {
 	tempo := job.Tempo()
 	seconds := func(wall float64) time.Duration { return tempo.Market(time.Duration(wall * float64(time.Second))) }
@@ -273,7 +273,7 @@ func (f *programFacts) stateEach(job *config.Job) float64 {
 	return float64(f.former.State) / float64(max(job.Tasks, job.Resources.Count.Most, 1))
 }
 
-// describe is what the plan says about the program.
+// describe describes the program in the plan.
 func (f *programFacts) describe(job *config.Job) *planner.Program {
 	p := &planner.Program{
 		Tasks: job.Tasks, Elastic: job.Elastic(), Trials: job.Trials() != nil, Share: f.share, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Hours: f.hours, On: f.on.Name, Basis: f.basis, Image: job.Image, Workdir: f.workdir,
@@ -297,7 +297,8 @@ func (f *programFacts) describe(job *config.Job) *planner.Program {
 	return p
 }
 
-// diskOfMachine is what a machine has of its disk at the most, in bytes; 0 = unknown. Machines of this host have folders that go with them.
+// diskOfMachine returns the most that a machine uses of its disk, in bytes; 0 = unknown. Machines of this host have folders that are
+// removed with them.
 func diskOfMachine(job *config.Job) int64 {
 	if at := job.Installation(); at != nil {
 		return at.Disk.MiB << 20

@@ -28,7 +28,7 @@ type HostsPlan struct {
 	Name   string         `json:"name"`
 	Policy string         `json:"policy"`
 	Pools  []plannedHosts `json:"pools"`
-	// PerHour is the cost of all hosts that may be bought, on the dearest pools at the start's prices; empty: no price is known
+	// PerHour is the cost of all hosts that may be bought, on the most expensive pools at the start's prices; empty: no price is known
 	// then.
 	PerHour string `json:"most_usd_per_hour,omitempty"`
 	// OnDemand is the same with spot hosts at on-demand prices.
@@ -48,7 +48,7 @@ type plannedHosts struct {
 // PlanHosts plans shared hosts.
 func PlanHosts(p *Job) HostsPlan {
 	plan := HostsPlan{Name: p.Job.Name, Policy: p.Job.Policy, Slots: map[step.Tier]hosts.Size{}}
-	var now, onDemand market.USD // of the dearest transient pool
+	var now, onDemand market.USD // of the most expensive transient pool
 	known := false
 	for _, c := range p.Choice.Pools {
 		if c.Pool.Class != market.Spot {
@@ -126,7 +126,7 @@ func SlotMarket(endpoint string) prices {
 		}
 		points, err := jobrun.SlotPrices(ctx, endpoint, pools, since, job.Local.Start)
 		switch {
-		case err != nil: // they may be back when the run asks for slots
+		case err != nil: // they may be back when the run requests slots
 			own.Warnings = append(own.Warnings, fmt.Sprintf("what slots of the shared hosts cost is not known (%v): cost and time are of machines of the job's own", err))
 			return own, nil
 		case points == nil:

@@ -27,21 +27,21 @@ func (c countedFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Discard is a file of nothing: a plan needs to know how much data there is, not the data.
+// Discard is a file that discards its data: a plan only needs its size.
 type Discard struct{}
 
 func (Discard) Write(p []byte) (int, error) { return len(p), nil }
 
 func (Discard) Close() error { return nil }
 
-// splitFiles creates split files and keeps the first error of a file, so that a full disk is not taken for bad data. Not for
-// concurrent use.
+// splitFiles creates split files and keeps the first error of a file, so that a full disk is not mistaken for bad data. Not for concurrent
+// use.
 type splitFiles struct {
 	create apps.Create
 	err    error
 }
 
-// Create is an apps.Create.
+// Create implements apps.Create.
 func (s *splitFiles) Create(id ps.Split) (io.WriteCloser, error) {
 	f, err := s.create(id)
 	return splitFile{f, s}, s.keep(err)

@@ -18,7 +18,7 @@ func DataOn(ctx context.Context, job *config.Job, choice planner.Resolved, creat
 	if !job.OnTiers() {
 		return Data(ctx, job, create)
 	}
-	if _, err := jobrun.ReadSecrets(job); err != nil { // said now, and not when machines run
+	if _, err := jobrun.ReadSecrets(job); err != nil { // reported now, and not when machines run
 		return nil, apps.Dataset{}, err
 	}
 	known, err := MeasureProgram(ctx, job, choice)

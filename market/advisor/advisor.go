@@ -1,8 +1,8 @@
-// Package advisor reads Amazon's Spot Instance Advisor: for each region and type, how often machines were interrupted
-// in the month before, in bands, and the mean saving against on demand. It is the only word of a provider about how
-// long spot machines live since prices stopped telling, and coarse: a band per type, not per zone.
+// Package advisor reads Amazon's Spot Instance Advisor: for each region and type, how often machines were interrupted in the previous
+// month, in bands, and the mean saving against on demand. It is a provider's only statement about the lifetime of spot machines since
+// prices stopped reflecting it, and coarse: a band per type, not per zone.
 //
-// It knows nothing about where the file comes from and how old it is; that is its caller's to say.
+// It does not know where the file comes from or how old it is: that is up to its caller.
 package advisor
 
 import (
@@ -24,7 +24,7 @@ type Band struct {
 // Advice is what the advisor says of a type in a region.
 type Advice struct {
 	Band   Band
-	Saving int // percent of the on-demand price, in the mean of the month
+	Saving int // percent of the on-demand price, monthly mean
 }
 
 // Table is the advice of a day.
@@ -84,8 +84,8 @@ func Read(r io.Reader) (*Table, error) {
 	return t, nil
 }
 
-// bands returns the ranges by index. Each begins where the one before ends; the last is open and taken to end at its
-// own maximum, or at 35 % where that is 100 %: half of all machines a month would be a guess.
+// bands returns the ranges by index. Each begins where the previous one ends; the last is open and assumed to end at its own maximum, or at
+// 35 % if that is 100 %: half of all machines a month would be a guess.
 func (f *file) bands() (map[int]Band, error) {
 	const openEnd = 35
 	bands, low := map[int]Band{}, 0.0

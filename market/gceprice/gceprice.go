@@ -1,10 +1,10 @@
 // Package gceprice reads the price list of Google Compute Engine: the answer of the Cloud Billing Catalog API to
-// services/6F81-5844-456A/skus, in one or several pages. Compute Engine sells cores and memory, each with a price per
-// region; the price of a machine type follows from its shape.
+// services/6F81-5844-456A/skus, in one or several pages. Compute Engine sells cores and memory, each with a price per region; the price of
+// a machine type follows from its shape.
 //
-// It knows nothing about where the list comes from. It knows the shapes of the predefined types of the older families below, and gives
-// prices of all to callers that know a shape (List.Offer), its GPUs included; it leaves out what it does not know (custom types,
-// shared cores, machines with local disks of their own or with GPUs of families that are not below).
+// It does not know where the list comes from. It knows the shapes of the predefined types of the older families below, and returns prices
+// of all types to callers that know a shape (List.Offer), including GPUs; it skips what it does not know (custom types, shared cores,
+// machines with local disks of their own or with GPUs of families that are not below).
 package gceprice
 
 import (
@@ -41,7 +41,7 @@ type List struct {
 	Offers  []Offer // sorted by region, then type
 	SKUs    int     // read
 	rates   map[part]rate
-	Ignored int // of other products than cores and memory of the families known, or in other terms
+	Ignored int // of products other than cores and memory of the known families, or in other terms
 }
 
 // family is how a family of types is sold.
@@ -70,7 +70,7 @@ var families = map[string]family{
 		map[string]float64{"standard": 4, "highmem": 8, "highcpu": 2}, []int{4, 8, 22, 44, 88, 176}},
 	"t2d": {"T2D AMD Instance Core", "T2D AMD Instance Ram", market.ArchX86,
 		map[string]float64{"standard": 4}, []int{1, 2, 4, 8, 16, 32, 48, 60}},
-	// Their shapes are not in price lists: compute.machineTypes has them.
+	// Price lists lack their shapes: compute.machineTypes has them.
 	"g2":  {"G2 Instance Core", "G2 Instance Ram", market.ArchX86, nil, nil},
 	"a2":  {"A2 Instance Core", "A2 Instance Ram", market.ArchX86, nil, nil},
 	"a3":  {"A3 Instance Core", "A3 Instance Ram", market.ArchX86, nil, nil},
@@ -83,7 +83,7 @@ var families = map[string]family{
 		map[string]float64{"standard": 4}, []int{1, 2, 4, 8, 16, 32, 48}},
 }
 
-// sku is a line of the list, as far as it is read.
+// sku is the part of a line that is read.
 type sku struct {
 	ID          string   `json:"skuId"`
 	Description string   `json:"description"`
@@ -115,7 +115,7 @@ var gpuParts = map[string]string{
 
 func gpuPart(g market.GPU) string { return fmt.Sprintf("%s %d", g.Name, g.MemoryMiB>>10) }
 
-// part names a price: what one core, one GiB or one GPU costs in a region. GPUs have a name of gpuParts for a family.
+// part names a price: of one core, one GiB or one GPU in a region. GPUs have a name of gpuParts for a family.
 type part struct {
 	region, family string
 	memory, spot   bool
@@ -192,7 +192,7 @@ func (l *List) add(s *sku, rates map[part]rate) error {
 	return nil
 }
 
-// partOf says which family's cores or memory a SKU is.
+// partOf returns the family whose cores or memory a SKU is.
 func partOf(s *sku) (name string, memory, known bool) {
 	if s.Category.Family != "Compute" || s.Category.Usage != "OnDemand" && s.Category.Usage != "Preemptible" {
 		return "", false, false
@@ -217,7 +217,7 @@ func partOf(s *sku) (name string, memory, known bool) {
 	return "", false, false
 }
 
-// compose makes the machine types of the parts.
+// compose composes the machine types from the parts.
 func (l *List) compose(rates map[part]rate) {
 	for p := range rates {
 		if _, ok := rates[part{p.region, p.family, true, false}]; p.memory || p.spot || !ok {
@@ -240,8 +240,8 @@ func (l *List) compose(rates map[part]rate) {
 	})
 }
 
-// Offer prices a machine type of a region by its shape. False: the list has no price of its family or GPUs there, or the type is
-// none that is sold by cores, memory and GPUs alone: it has no GPUs, and its name is not FAMILY-SHAPE-CORES.
+// Offer prices a machine type of a region by its shape. False: the list has no price of its family or GPUs there, or the type is not sold
+// by cores, memory and GPUs alone: it has no GPUs, and its name is not FAMILY-SHAPE-CORES.
 func (l *List) Offer(region string, t market.InstanceType) (Offer, bool) {
 	parts := strings.Split(t.Name, "-")
 	if len(parts) != 3 || t.GPU.Count == 0 && parts[2] != strconv.Itoa(t.VCPU) || t.VCPU < 1 || t.MemoryMiB < 1 {
@@ -275,8 +275,8 @@ func (l *List) Offer(region string, t market.InstanceType) (Offer, bool) {
 	return o, true
 }
 
-// Prices returns the Spot prices as histories, each since it holds and once more at the time at which the list was read.
-// Compute Engine's prices are those of a region: in the pools its name stands for the zone, too.
+// Prices returns the Spot prices as histories, each from its start and once more at the time at which the list was read. Compute Engine's
+// prices apply to a region: in the pools its name stands for the zone, too.
 func (l *List) Prices(read time.Time) []trace.Market {
 	var markets []trace.Market
 	for _, o := range l.Offers {
@@ -322,8 +322,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// IsList reports whether a file is a price list, by its beginning, and gives the file from its start, as it was: its reader
-// unpacks it, once. A file that cannot be unpacked is not a list.
+// IsList reports whether a file is a price list, by its beginning, and returns the file from its start, unchanged: its reader unpacks it
+// once. A file that cannot be unpacked is not a list.
 func IsList(r io.Reader) (whole io.Reader, is bool) {
 	buffered := bufio.NewReaderSize(r, firstBlock)
 	packed, _ := buffered.Peek(firstBlock)
@@ -337,5 +337,5 @@ func IsList(r io.Reader) (whole io.Reader, is bool) {
 	return buffered, bytes.HasPrefix(bytes.TrimLeft(head[:n], " \t\r\n{"), []byte(`"skus"`))
 }
 
-// firstBlock is more than the packed bytes that any first plain ones need: a block of Zstandard has 128 KiB.
+// firstBlock exceeds the packed size of the needed beginning: a block of Zstandard has 128 KiB.
 const firstBlock = 256 << 10

@@ -7,10 +7,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Assumption is how long machines live whose provider reports nothing, and what that rests on.
+// Assumption is the assumed lifetime of machines whose provider reports nothing, and its basis.
 type Assumption struct {
 	Life
-	// Low and High are the rates of the recordings that differ most, in evictions per machine hour; 0 where there is one.
+	// Low and High are the rates of the recordings that differ most, in evictions per machine hour; 0 if there is only one.
 	Low, High float64
 	Source    string
 }
@@ -38,8 +38,8 @@ var byAdvisor = Assumption{
 	Constant(OfMonth(0.175)), OfMonth(0.025), OfMonth(0.28), "the Spot Instance Advisor's types of us-east-1, June 2025",
 }
 
-// preemptible: 1,055 machines in the two zones that had most, each of which counts as much, fitted by `make -C lab hazard`. Google took all back
-// after 24 hours, which is left out: rule books have it (market.Terms.MaxLife).
+// preemptible: 1,055 machines in the two zones that had most, with equal weight, fitted by `make -C lab hazard`. Google reclaimed all after
+// 24 hours, which is excluded: rule books have it (market.Terms.MaxLife).
 var preemptible = Assumption{
 	Life{0.219, 1.007, 0.0077}, 0.0131, 0.0332, "preemptible machines of 2019, arXiv 1911.05160",
 }
@@ -50,8 +50,8 @@ const (
 	dime     = "instances recorded for DIME in March 2020, arXiv 2110.14883"
 )
 
-// gpus are the models that were recorded, each with how many a machine has at least. Where only counts of instances were recorded,
-// lives have the form of the V100's. The first of a provider stands for models that nobody recorded.
+// gpus are the recorded models, each with a machine's least number. If only counts of instances were recorded, lifetimes have the shape of
+// the V100's. A provider's first one stands for unrecorded models.
 var gpus = []struct {
 	provider, model string
 	count           int
@@ -69,7 +69,7 @@ var gpus = []struct {
 
 var v100 = Life{0.798, 1.318, 0.075}
 
-// Assume returns what is assumed of a type's machines.
+// Assume returns the assumption about a type's machines.
 func Assume(provider string, t market.InstanceType) Assumption {
 	if t.GPU.Count == 0 {
 		if provider == "gce" {

@@ -1,10 +1,10 @@
-// Package hazard draws the evictions that prices do not explain: where nobody bids, a provider reclaims machines when it needs
-// their capacity, sometimes one, sometimes many of a pool at once.
+// Package hazard draws the evictions that prices do not explain: without bids, a provider reclaims machines when it needs their capacity,
+// sometimes one, sometimes many of a pool at once.
 //
-// Events depend on a seed, a start and rates alone, so that all policies that are compared meet the same ones. The events at a
-// lower rate, or in a shorter time, are a subset of those at a higher rate, or in a longer time.
+// Events depend only on a seed, a start and rates, so that all policies compared meet the same ones. The events at a lower rate, or in a
+// shorter time, are a subset of those at a higher rate, or in a longer time.
 //
-// It knows nothing about where rates come from and what an eviction does.
+// It does not know where rates come from or what an eviction does.
 package hazard
 
 import (
@@ -18,21 +18,21 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// How evictions come, as recorded in fleets of 16 machines that were filled up again (Bamboo, NSDI 23: p2.xlarge and g4dn.xlarge in
-// us-east-1, November 2020): 43 and 21 % of the machines that were lost went alone, the others with a mean of 22 and 38 % of the fleet.
-// That all pools of a zone are hit at once is rare: of SkyPilot's recordings of four pools of us-west-2a (October 2022) spells
-// of availability end together no more often than by chance.
+// The pattern of evictions, as recorded in fleets of 16 machines that were replenished (Bamboo, NSDI 23: p2.xlarge and g4dn.xlarge in
+// us-east-1, November 2020): 43 and 21 % of the lost machines went alone, the others with a mean of 22 and 38 % of the fleet. All pools of
+// a zone are rarely hit at once: in SkyPilot's recordings of four pools of us-west-2a (October 2022) spells of availability end together no
+// more often than by chance.
 const (
 	// Alone is the share of evicted machines that go alone.
 	Alone = 1.0 / 3
-	// MeanShare is the mean share of a pool's machines that one of the other events takes. The share itself is u² for u evenly
-	// between 0 and 1.
+	// MeanShare is the mean share of a pool's machines that one of the other events takes. The share itself is u² for u uniform between 0
+	// and 1.
 	MeanShare = 1.0 / 3
 	// WholeZone is the share of those events that take from all pools of a zone (assumed).
 	WholeZone = 0.05
 )
 
-// Pool is a pool and how often its machines are evicted.
+// Pool is a pool and the eviction rate of its machines.
 type Pool struct {
 	Pool   market.Pool
 	Life       // of its machines
@@ -43,13 +43,13 @@ type Pool struct {
 type Hazard struct {
 	Seed  uint64
 	Pools []Pool
-	// Says is where the rates come from, for people: one sentence for each source.
+	// Says describes where the rates come from: one sentence for each source.
 	Says []string
 	// Timeless events come at the same times after any start.
 	Timeless bool
 }
 
-// Draw returns the evictions of a number of independent draws; number 0 is h.
+// Draw returns the evictions of one of several independent draws; number 0 is h.
 func (h *Hazard) Draw(number int) *Hazard {
 	if !h.Draws() || number == 0 {
 		return h
@@ -62,8 +62,8 @@ func (h *Hazard) Draw(number int) *Hazard {
 // Draws reports whether one draw may differ from another.
 func (h *Hazard) Draws() bool { return h != nil && len(h.Pools) > 0 }
 
-// Event takes machines of a pool. Each machine that a run holds in a pool has a place there, counted from 0: the lowest that is
-// free when it is launched.
+// Event takes machines of a pool. Each machine that a run holds in a pool has a place there, counted from 0: the lowest free one at its
+// launch.
 type Event struct {
 	At   time.Time
 	Pool market.Pool
@@ -73,8 +73,8 @@ type Event struct {
 	share float64 // chance of each of the others
 	seed  uint64
 	life  Life
-	// height is below which part of a new machine's hazard that of a machine must be for the event to spare it: the older ones
-	// outlive events that take the young.
+	// height is the fraction of a new machine's hazard below which a machine's hazard must be for the event to spare it: older machines
+	// survive events that take young ones.
 	height float64
 }
 
@@ -89,7 +89,7 @@ func (e *Event) Takes(place int, age time.Duration) bool {
 	return float64(mix(e.seed, uint64(place))>>11)/(1<<53) < e.share
 }
 
-// OfMonth returns the rate per hour at which a share of machines is evicted within a month of 730 hours.
+// OfMonth returns the hourly rate at which a share of machines is evicted within a month of 730 hours.
 func OfMonth(share float64) float64 { return -math.Log1p(-share) / monthHours }
 
 const monthHours = 730
@@ -100,7 +100,7 @@ type Upcoming struct {
 	layers layers // the one with the next event first
 }
 
-// Events returns those of a time.
+// Events returns the events of a time.
 func (h *Hazard) Events(start time.Time, length time.Duration) *Upcoming {
 	u := &Upcoming{start: start}
 	if h == nil {
@@ -171,8 +171,8 @@ type kind struct {
 	alone bool
 }
 
-// arrivals adds a Poisson process. It is cut into layers of which each doubles the rate, drawn from its own seed: a higher rate adds events,
-// and changes none.
+// arrivals adds a Poisson process. It is split into layers, each of which doubles the rate, drawn from its own seed: a higher rate adds
+// events without changing any.
 func (u *Upcoming) arrivals(k kind, stream uint64, rate, hours float64) {
 	for n, low, width := uint64(0), 0.0, leastRate; low < rate; n, low, width = n+1, low+width, low+width {
 		l := &layer{kind: k, order: u.layers.Len(), low: low, width: width, rate: rate, until: hours, random: rand.New(rand.NewPCG(stream, mix(stream, n)))}
@@ -187,7 +187,7 @@ type layer struct {
 	kind
 	order      int // among those of the same pool
 	low, width float64
-	rate       float64 // of the process: what is drawn above it is left out
+	rate       float64 // of the process: events above it are skipped
 	until      float64 // in hours
 	random     *rand.Rand
 
@@ -212,7 +212,7 @@ func (l *layer) draw() bool {
 	}
 }
 
-// event returns the one that was drawn last.
+// event returns the last event drawn.
 func (l *layer) event(start time.Time) Event {
 	height := func(seed uint64) float64 { return float64(mix(seed, 0)>>11) / (1 << 53) }
 	e := Event{At: start.Add(l.after), Pool: l.pool.Pool, life: l.pool.Life}

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Life is how long machines are kept: a share of launches meets scarce capacity, and these machines go at one rate, all others at a
+// Life is how long machines are kept: a fraction of launches meets scarce capacity, and these machines go at one rate, all others at a
 // lower one. So the hazard falls with a machine's age. Rates are evictions per machine hour.
 type Life struct {
-	Scarce                float64 // the share, from 0 to 1
+	Scarce                float64 // the fraction, from 0 to 1
 	ScarceHour, UsualHour float64
 }
 
 // Constant returns a life whose hazard does not depend on age.
 func Constant(perHour float64) Life { return Life{UsualHour: perHour} }
 
-// Survives returns the share of machines that are still there at an age.
+// Survives returns the share of machines still running at an age.
 func (l Life) Survives(age time.Duration) float64 {
 	h := age.Hours()
 	return float64(l.Scarce*math.Exp(-l.ScarceHour*h)) + float64((1-l.Scarce)*math.Exp(-l.UsualHour*h))
@@ -34,8 +34,7 @@ func (l Life) Hazard(age time.Duration) float64 {
 	return (float64(scarce*l.ScarceHour) + float64(usual*l.UsualHour)) / (scarce + usual)
 }
 
-// PerHour returns how many machines are lost in their first day for each hour that machines run in it: a constant rate for callers that need
-// one.
+// PerHour returns the number of machines lost in their first day per machine hour: a constant rate for callers that need one.
 func (l Life) PerHour() float64 {
 	if l.Scarce == 0 {
 		return l.UsualHour

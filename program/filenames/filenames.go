@@ -1,5 +1,5 @@
-// Package filenames has the conventions for names of a program's files, for checks of a job file and for moving the files. It knows
-// nothing of stores and archives.
+// Package filenames has the conventions for names of a program's files, for checks of a job file and for moving the files. It knows nothing
+// about stores and archives.
 package filenames
 
 import "strings"

@@ -10,27 +10,27 @@ import (
 	"strings"
 )
 
-// always stays behind: it is large, made again by itself, or has nothing to do with the program.
+// always is never packed: it is large, can be recreated, or has nothing to do with the program.
 var always = []string{".git/", ".hg/", "__pycache__/", ".venv/", ".ipynb_checkpoints/", ".DS_Store"}
 
-// madeFor is in each virtual environment of Python, which runs only where it was made.
+// madeFor is in each Python virtual environment, which only works where it was created.
 const madeFor = "pyvenv.cfg"
 
-// ignored tells what stays behind of a folder.
+// ignored decides which files of a folder are not packed.
 type ignored struct {
 	dir    string
 	always rules
-	file   string // the name of the files below
-	lists  []list // the nested ones after those that they are in
+	file   string // the name of ignore files in subfolders
+	lists  []list // nested ones after their parents
 }
 
-// list is an ignore file, which speaks of the folder that it is in.
+// list is an ignore file, which applies to its folder.
 type list struct {
-	in    string // with slashes, at its end, too
+	in    string // with slashes, also at its end
 	rules rules
 }
 
-// readIgnored takes what .tierignore names, or without one what .gitignore does.
+// readIgnored reads .tierignore or, if there is none, .gitignore.
 func readIgnored(dir string) (i *ignored, err error) {
 	i = &ignored{dir: dir, file: IgnoreFile}
 	if i.always, err = parse(strings.Join(always, "\n")); err != nil {
@@ -42,7 +42,7 @@ func readIgnored(dir string) (i *ignored, err error) {
 	return i, i.enter("")
 }
 
-// enter reads the ignore file of a folder that is not left behind. Only .gitignore is one in folders below, too.
+// enter reads the ignore file of a folder that is not ignored. Only .gitignore also applies in subfolders.
 func (i *ignored) enter(below string) error {
 	if below != "" && i.file != gitIgnore {
 		return nil
@@ -67,7 +67,7 @@ func (i *ignored) enter(below string) error {
 	return nil
 }
 
-// match reports whether a path stays behind, and whether a .gitignore says so.
+// match reports whether a path is ignored, and whether a .gitignore says so.
 func (i *ignored) match(below string, folder bool) (behind, byGit bool) {
 	if folder {
 		if _, err := os.Lstat(filepath.Join(i.dir, below, madeFor)); err == nil {
@@ -111,7 +111,7 @@ func parse(text string) (rules, error) {
 		if rest, ok := strings.CutSuffix(pattern, "/"); ok {
 			r.folders, pattern = true, rest
 		}
-		// With a slash in it, a pattern starts at the folder; without, it is a name at any depth.
+		// A pattern with a slash starts at the folder; without, it is a name at any depth.
 		if !strings.Contains(pattern, "/") {
 			pattern = "**/" + pattern
 		}
@@ -126,7 +126,7 @@ func parse(text string) (rules, error) {
 	return all, nil
 }
 
-// translate makes a regular expression of a pattern.
+// translate converts a pattern to a regular expression.
 func translate(pattern string) string {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -159,7 +159,7 @@ func translate(pattern string) string {
 	return b.String()
 }
 
-// match reports whether a path stays behind, and whether any line is about it. Paths in a folder that stays behind are not queried.
+// match reports whether a path is ignored, and whether any line matches it. Paths in an ignored folder are not queried.
 func (r rules) match(path string, folder bool) (ignored, said bool) {
 	for _, rule := range r {
 		if (folder || !rule.folders) && rule.expression.MatchString(path) {

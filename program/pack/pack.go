@@ -1,5 +1,5 @@
-// Package pack makes one file of a directory and a directory of it again: the folder that a program runs in, on its way to the machines. What
-// .tierignore names, or without one .gitignore, stays behind. It knows nothing about where the file goes.
+// Package pack packs a directory into one file and unpacks it: the folder that a program runs in, on its way to the machines. Paths in
+// .tierignore, or without one in .gitignore, are left out. It does not know where the file goes.
 package pack
 
 import (
@@ -25,17 +25,17 @@ import (
 // IgnoreFile lists what is not packed, in the syntax of .gitignore.
 const IgnoreFile = ".tierignore"
 
-// gitIgnore counts where there is no IgnoreFile.
+// gitIgnore applies if there is no IgnoreFile.
 const gitIgnore = ".gitignore"
 
 // Most is the default bound of a folder's size.
 const Most = 2 << 30
 
-// Options say what is packed.
+// Options configures packing.
 type Options struct {
-	Skip []string // paths below the folder that stay behind, besides what .tierignore names
+	Skip []string // further paths below the folder to leave out
 	Most int64    // bytes; 0 = the default
-	// Whole: everything is packed, however large, with what stays behind of programs' folders.
+	// Whole: everything is packed, however large, including what is always left out of programs' folders.
 	Whole bool
 }
 
@@ -44,11 +44,11 @@ type Packed struct {
 	Digest string // SHA-256 of the packed file
 	Bytes  int64  // of the files, unpacked
 	Files  int
-	// Largest are the three largest files or folders, with their sizes; Ignored is what a .gitignore leaves behind, the first three.
+	// Largest are the three largest files or folders, with their sizes; Ignored are the first three paths left out by a .gitignore.
 	Largest, Ignored string
 }
 
-// Copy writes a packed folder as it is, and looks through it meanwhile.
+// Copy copies a packed folder unchanged, and inspects it meanwhile.
 func Copy(ctx context.Context, name string, to io.Writer) (p Packed, err error) {
 	from, err := os.Open(name)
 	if err != nil {
@@ -81,7 +81,8 @@ func Copy(ctx context.Context, name string, to io.Writer) (p Packed, err error) 
 	return p, nil
 }
 
-// Contents returns what a packed folder holds: files by a digest of their contents, links by where they lead. Times and permissions do not count.
+// Contents returns what a packed folder holds: files by a digest of their contents, links by their targets. Times and permissions do not
+// count.
 func Contents(from io.Reader) (map[string]string, error) {
 	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 	if err != nil {
@@ -105,7 +106,7 @@ func Contents(from io.Reader) (map[string]string, error) {
 	}
 }
 
-// file is one that is to be packed.
+// file is a file to pack.
 type file struct {
 	path string // with slashes
 	info fs.FileInfo
@@ -146,7 +147,7 @@ func Pack(ctx context.Context, dir string, to io.Writer, o Options) (Packed, err
 	return Packed{Digest: hex.EncodeToString(sum.Sum(nil)), Bytes: total, Files: len(files), Largest: largest(files), Ignored: some(left)}, nil
 }
 
-// find returns what is to be packed, sorted by path, and what a .gitignore leaves behind.
+// find returns the paths to pack, sorted, and those that a .gitignore leaves out.
 func find(ctx context.Context, dir string, o Options) (files []file, total int64, left []string, err error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, 0, nil, err
@@ -167,7 +168,7 @@ func find(ctx context.Context, dir string, o Options) (files []file, total int64
 		}
 		below = filepath.ToSlash(below)
 		folder := d.IsDir()
-		if d.Type() == fs.ModeSymlink { // one to a folder is named as folders are
+		if d.Type() == fs.ModeSymlink { // one to a folder is named like a folder
 			to, err := os.Stat(full)
 			folder = err == nil && to.IsDir()
 		}
@@ -245,7 +246,7 @@ func localLink(from, to string) bool {
 	return !path.IsAbs(to) && filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(from), to)))
 }
 
-// largest names the three largest files or, where a folder directly below has most of the bytes, the folder.
+// largest names the three largest files or, if a folder directly below has most of the bytes, the folder.
 func largest(files []file) string {
 	bytes := map[string]int64{}
 	for _, f := range files {
@@ -281,8 +282,8 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Unpack writes an archive's files below a directory, instead of those of the same name. With a path, only what is at it and below. It writes
-// nothing outside of the directory, and at most `most` bytes (0 = the default bound).
+// Unpack writes an archive's files below a directory, replacing those of the same name. With a path, only that path and everything below.
+// It writes nothing outside of the directory, and at most `most` bytes (0 = the default bound).
 func Unpack(ctx context.Context, from io.Reader, dir, only string, most int64) error {
 	if most == 0 {
 		most = Most

@@ -1,4 +1,4 @@
-// Package all is the registry of providers, one line each. Importing it, for side effects alone, registers them all.
+// Package all registers all providers, one line each. Import it for side effects.
 package all
 
 import (

@@ -1,5 +1,5 @@
-// Package boot has the scripts that machines of a run, and a job server's machine, run at their first boot. How the program is
-// fetched is the provider's business; what happens then is the same everywhere.
+// Package boot has the scripts that machines of a run, and a job server's machine, run at their first boot. How the program is fetched is
+// up to the provider; the rest is the same everywhere.
 package boot
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
-// Machine returns the first script of a run's machine. It starts the agent on a machine that has nothing of ours yet, and powers the
-// machine off when the agent has ended, however that comes: a machine without one only costs money. Before anything else it sets a
-// timer that powers the machine off after this many minutes, whatever hangs; the agent puts it off while it hears its controller.
+// Machine returns the first script of a run's machine. It starts the agent on a machine without any of our software, and powers the machine
+// off when the agent ends for any reason: a machine without one only costs money. First it sets a timer that powers the machine off after
+// this many minutes, whatever hangs; the agent postpones it while it hears its controller.
 //
-// Data is the agent's user data, where a comment of the script holds it; else empty.
+// Data is the agent's user data, if a comment of the script holds it; otherwise empty.
 func Machine(b providers.Boot, data, sha256 string, minutes int) string {
 	if data != "" {
 		data = node.ScriptMark + data + "\n"
@@ -69,15 +69,16 @@ done
 exit $code
 `
 
-// refuse has the kernel refuse the metadata service to some users.
+// refuse makes the kernel refuse the metadata service to some users.
 const refuse = `for to in 169.254.169.254 fd00:ec2::254 fd20:ce::254; do
   case $to in *:*) family=-6;; *) family=-4;; esac
   ip $family rule add pref 90 to $to ipproto tcp <whom> prohibit || [ $family = -6 ] # which may be off
 done
 `
 
-// closedScript makes the agent's user, whom a routing rule refuses the metadata service, but for connections that the agent marks. DNS, which Compute
-// Engine has at the same address, is not TCP. The agent cannot put the power-off timer off as this user: it touches a file instead.
+// closedScript creates the agent's user, whom a routing rule refuses the metadata service, except for connections that the agent marks.
+// DNS, which Compute Engine serves at the same address, is not TCP. The agent cannot postpone the power-off timer as this user: it touches
+// a file instead.
 var closedScript = `id -u tierml-agent >/dev/null 2>&1 || useradd --system --no-create-home --home-dir "$TIERML_HOME/home" --shell /bin/bash tierml-agent
 uid=$(id -u tierml-agent) gid=$(id -g tierml-agent)
 ` + strings.ReplaceAll(refuse, "<whom>", "uidrange $uid-$uid fwmark 0/0xffffffff") + `chmod 0711 "$TIERML_HOME"

@@ -9,10 +9,9 @@ import (
 	"github.com/tierml/tierml/terraform"
 )
 
-// Server returns the first script of a machine that is to be a job server: it fetches the program, compares it with its SHA-256, and runs
-// `tierml server` as a service next to a timer that ends leaks, as units describe. Settings are the installation's, and allow the
-// endpoints that it names. It gets only the SHA-256 of the token that it accepts: neither it nor anything else in the script is a
-// secret.
+// Server returns the first script of a job server's machine: it fetches the program, compares it with its SHA-256, and runs `tierml server`
+// as a service next to a timer that ends leaks, as units describe. Settings are those of the installation, which allow the endpoints that
+// it names. It contains only the SHA-256 of the accepted token: it has no secrets.
 func Server(at *config.Installation, b providers.Boot, settings string, allow []string, units []terraform.Unit, tokenSHA256 string) string {
 	arguments := fmt.Sprintf("--listen localhost:%d --accept-sha256 %s", at.Controller.Port, tokenSHA256)
 	for _, address := range allow {
@@ -27,8 +26,8 @@ func Server(at *config.Installation, b providers.Boot, settings string, allow []
 		"<services>\n", services.String()).Replace(serverScript)
 }
 
-// The script runs at each start of the machine, on EC2 at the first, and does again only what is not there. TIERML_HOME is
-// for a machine that is a process of this host: there is no systemd to keep the service then.
+// The script runs at each start of the machine, on EC2 at the first, and repeats only what is missing. TIERML_HOME is for a machine that is
+// a process of this host: there is no systemd to keep the service then.
 const serverScript = `#!/bin/bash
 # Makes this machine a TierML job server.
 set -euo pipefail

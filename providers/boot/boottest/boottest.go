@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Need skips a test of a machine's first script where a program is missing that the script runs.
+// Need skips a test of a machine's first script if a program that the script runs is missing.
 func Need(t testing.TB, programs ...string) {
 	t.Helper()
 	for _, p := range programs {

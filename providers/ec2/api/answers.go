@@ -14,19 +14,19 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// page is how answers begin that are web pages, after what XML allows before the root.
+// page matches the beginning of answers that are web pages, after what XML allows before the root.
 var page = pattern.Of(`(?is)^\s*(<\?xml[^>]*\?>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b`)
 
-// fromEC2 reports whether an answer with such a beginning can be of the EC2 query protocol.
+// fromEC2 reports whether an answer with this beginning can be of the EC2 query protocol.
 func fromEC2(head []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(head), []byte("<")) && !page().Match(head)
 }
 
-// longestBeginning is where the root of an answer begins, in bytes.
+// longestBeginning bounds the offset of an answer's root, in bytes.
 const longestBeginning = 1 << 10
 
-// checkAnswers refuses answers with status 200 that are not EC2's, such as the page of a proxy that wants a login. The SDK reads any XML, and HTML
-// is XML to it: a list without machines, or a termination that never took place.
+// checkAnswers refuses answers with status 200 that are not EC2's, such as the login page of a proxy. The SDK reads any XML, even HTML: as
+// a list without machines, or a termination that never took place.
 func checkAnswers(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("checkAnswers",
 		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
@@ -36,7 +36,7 @@ func checkAnswers(stack *middleware.Stack) error {
 				return out, metadata, err
 			}
 			body := bufio.NewReaderSize(answer.Body, longestBeginning)
-			head, _ := body.Peek(longestBeginning) // a shorter one is all there is
+			head, _ := body.Peek(longestBeginning) // a shorter answer is complete
 			if !fromEC2(head) {
 				_ = answer.Body.Close()
 				return out, metadata, fmt.Errorf("%w: the answer is not EC2's but begins with %.60q: is a proxy in the way?", provisioner.ErrTemporary, head)

@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// This file is what EC2 advises on what to buy: which types meet a need, and where spot requests are likely to be met.
+// This file has EC2's advice on what to buy: which types meet a need, and where spot requests are likely to succeed.
 
-// Need is what a machine must have; 0 = any. Bursting and bare-metal types meet it, too.
+// Need is a machine's requirements; 0 = any. Burstable and bare-metal types also qualify.
 type Need struct {
 	MinVCPU, MaxVCPU     int
 	MinMemory, MaxMemory int64 // MiB
@@ -56,11 +56,11 @@ func most(n int32) *int32 {
 	return &n
 }
 
-// Zone is an availability zone. Names are an account's own: us-east-1a of one may be us-east-1c of another. Ids are the same for
-// all, so that what is compared between accounts is kept by id.
+// Zone is an availability zone. Names are specific to an account: us-east-1a of one may be us-east-1c of another. Ids are the same for all,
+// so that comparisons between accounts use the id.
 type Zone struct {
 	Name, ID string
-	Score    int // of PlacementScores, from 1 to 10; 0 = none was given
+	Score    int // of PlacementScores, from 1 to 10; 0 = none
 }
 
 // Zones returns the zones of the region in which the account can buy, sorted by name.
@@ -78,12 +78,12 @@ func (m *Market) Zones(ctx context.Context) ([]Zone, error) {
 	return zones, nil
 }
 
-// scoredTypes is how many types EC2 wants to be named at least: with fewer its scores are low whatever there is.
+// scoredTypes is the minimum number of types for meaningful scores: with fewer EC2's scores are always low.
 const scoredTypes = 3
 
-// PlacementScores asks how likely a spot request for this many machines of any of these types is to be met in each zone now: 10 is
-// highly likely, 1 is not. EC2 answers few requests of an account per day, and the score does not say how long machines are kept. It
-// advises to name three types at least; with fewer, all says so.
+// PlacementScores returns how likely a spot request for this many machines of any of these types is to succeed in each zone now: 10 is
+// highly likely, 1 is not. EC2 answers few requests of an account per day, and the score does not predict how long machines last. It
+// advises naming at least three types; with fewer, all says so.
 func (m *Market) PlacementScores(ctx context.Context, machines int, names ...string) (zones []Zone, all bool, err error) {
 	zones, err = m.Zones(ctx)
 	if err != nil {

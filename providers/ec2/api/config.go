@@ -12,59 +12,57 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Config says which EC2 and which machines. Zero values have the defaults named; Region and Cluster are
-// required, and so is ImageID before the first Launch.
+// Config selects an EC2 endpoint and machines. Zero values have the defaults named; Region and Cluster are required, and so is ImageID
+// before the first Launch.
 type Config struct {
 	// Region such as "us-west-1". It is never guessed from profiles or metadata.
 	Region string
-	// Cluster is the value of the tag tierml:cluster that sets this Cloud's machines apart from all others.
+	// Cluster is the value of the tag tierml:cluster that distinguishes this Cloud's machines from all others.
 	Cluster string
-	// Endpoint replaces EC2's own address: "http://127.0.0.1:4000" of a fake cloud, or a VPC endpoint's
-	// https address. On a loopback address the caller's own credentials and profiles are never read.
+	// Endpoint replaces EC2's own address: "http://127.0.0.1:4000" of a fake cloud, or a VPC endpoint's https address. With a loopback
+	// address the caller's own credentials and profiles are never read.
 	Endpoint string
 	// Credentials replace the SDK's default chain (environment, profiles, SSO, machine role).
 	Credentials *Credentials
 
-	// Job, when set, becomes the tag tierml:job, and sets this Cloud's machines apart from those of other jobs of the
-	// cluster.
+	// Job, if set, becomes the tag tierml:job, and distinguishes this Cloud's machines from those of other jobs of the cluster.
 	Job string
-	// Owner, when set, becomes the tag tierml:owner: whom to ask about a machine.
+	// Owner, if set, becomes the tag tierml:owner: whom to ask about a machine.
 	Owner string
 	// ImageID is the machine image (AMI).
 	ImageID string
-	// Subnets gives the subnet to use in a zone; zones that are not in it use their default subnet.
+	// Subnets maps zones to subnets; other zones use their default subnet.
 	Subnets map[string]string
 	// SecurityGroups are ids; none = the default group.
 	SecurityGroups []string
 	// InstanceProfile is the name of the role that machines get; none = no role.
 	InstanceProfile string
-	// StoreRole is the ARN of the role that RunKeys narrows to one run; none = RunKeys has nothing to give.
+	// StoreRole is the ARN of the role that RunKeys narrows to one run; none = RunKeys returns nothing.
 	StoreRole string
-	// Strategy is how EC2 chooses among the pools of a spot request that names several (default: as it recommends,
+	// Strategy is how EC2 chooses among the pools of a spot request that names several (default: EC2's recommendation,
 	// provisioner.PriceCapacityOptimized).
 	Strategy provisioner.Allocation
 	// RootVolume replaces the image's own root volume.
 	RootVolume *RootVolume
 
-	// MaxAttempts is how often a call is tried before it fails (default 5).
+	// MaxAttempts bounds the attempts of a call (default 5).
 	MaxAttempts int
 	// AttemptTimeout bounds each try (default 30 s).
 	AttemptTimeout time.Duration
-	// PollInterval is how often Notify looks, wall-clock (default 5 s: EC2's limit for describing calls is
-	// shared by the whole account; a machine's own notice.Watch is faster).
+	// PollInterval is Notify's polling interval, wall-clock (default 5 s: EC2's limit for describing calls is shared by the whole account;
+	// a machine's own notice.Watch is faster).
 	PollInterval time.Duration
 	// NoticeLength is the time from a spot machine's mark to its end, wall-clock (default 2 min).
 	NoticeLength time.Duration
-	// Settle is how long EC2 may not know everywhere of a machine that it has just launched, wall-clock
-	// (default 1 min).
+	// Settle is how long EC2's copies may take to agree about a new machine, wall-clock (default 1 min).
 	Settle time.Duration
 	// Clock maps wall-clock to market time (default: they are the same).
 	Clock clock.Mapping
-	// Log gets what passes by itself, such as a failed look of Notify (default: nothing).
+	// Log gets failures that are retried, such as a failed poll of Notify (default: none).
 	Log *slog.Logger
 }
 
-// Credentials are static ones.
+// Credentials are static credentials.
 type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 }
@@ -94,7 +92,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// clusterName keeps out what EC2's filters take for wildcards.
+// clusterName excludes the wildcards of EC2's filters.
 var clusterName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // validate reports every fault.

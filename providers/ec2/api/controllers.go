@@ -12,15 +12,15 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// This file is for the machines on which controllers run. They carry tags of their own instead of tagCluster: so no run and
-// no `tierml down` takes one for its own, and the role of a job server, which may end what carries tagCluster, cannot end it.
+// This file is for the machines on which controllers run. They carry different tags from tagCluster: so no run and no `tierml down` treats
+// one as its own, and the role of a job server, which may end machines with tagCluster, cannot end it.
 const (
 	tagControllerOf = provisioner.OwnTagPrefix + "controller-of" // the cluster's name
 	tagRole         = provisioner.OwnTagPrefix + "role"
 	roleController  = "controller"
 )
 
-// Controllers returns the machines of the cluster's controllers that have not ended, also those that are stopped.
+// Controllers returns the machines of the cluster's controllers that have not ended, including stopped ones.
 func (c *Cloud) Controllers(ctx context.Context) ([]provisioner.Controller, error) {
 	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{
 		Filters: []types.Filter{tagFilter(tagControllerOf, c.config.Cluster), {Name: aws.String("instance-state-name"),
@@ -56,7 +56,7 @@ func controllerOf(i *types.Instance) provisioner.Controller {
 	return found
 }
 
-// StartController launches an on-demand machine for a job server. The same token gives the same machine again.
+// StartController launches an on-demand machine for a job server. The same token returns the same machine.
 func (c *Cloud) StartController(ctx context.Context, r provisioner.ControllerRequest) (provisioner.Controller, error) {
 	doing := "launching the machine of a job server"
 	if c.config.ImageID == "" {

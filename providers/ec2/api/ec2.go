@@ -1,13 +1,13 @@
-// Package api is Amazon EC2 as a provisioner.Cloud, on the AWS SDK for Go v2. It is the only package that
-// imports the SDK's EC2 client, which is very large.
+// Package api is Amazon EC2 as a provisioner.Cloud, on the AWS SDK for Go v2. It is the only package that imports the SDK's EC2 client,
+// which is very large.
 //
-// It translates and nothing more: requests into API calls, the API's machines into provisioner.Instance, its
-// error codes into the contract's errors (errors.go). It knows nothing about what a machine is for, and it cannot
-// tell EC2 from anything else that speaks its protocol: the fake cloud is one Config.Endpoint away.
+// It only translates: requests into API calls, the API's machines into provisioner.Instance, its error codes into the contract's errors
+// (errors.go). It does not know what a machine is for, and cannot distinguish EC2 from other servers of its protocol: the fake cloud is one
+// Config.Endpoint away.
 //
-// EC2 answers from many copies of its state, which need some seconds to agree. Two things follow for a
-// machine that was just launched: List gives it even where EC2 does not yet, and Terminate insists when EC2
-// says that there is no such machine, for else it would stay and cost money.
+// EC2 answers from many copies of its state, which need some seconds to agree. Two consequences for a machine that was just launched: List
+// includes it even if EC2 does not yet, and Terminate insists when EC2 says that there is no such machine, since it would otherwise stay
+// and cost money.
 //
 // A Cloud starts no goroutine of its own.
 package api
@@ -38,8 +38,8 @@ const (
 	maxUserData = 16 << 10 // bytes before base64
 )
 
-// Cloud is EC2 in one region, seen through one cluster's tag: what is bought there and held. What is for sale is its Market's, and
-// what stands ready for its machines its Account's.
+// Cloud is EC2 in one region, as seen through one cluster's tag: what is bought there and held. Market has what is for sale, and Account
+// what exists for its machines.
 type Cloud struct {
 	*client
 	Market
@@ -49,7 +49,7 @@ type Cloud struct {
 	ends  observedEnds
 }
 
-// client is the way to EC2.
+// client is a client of EC2.
 type client struct {
 	config Config
 	api    *ec2.Client
@@ -60,14 +60,13 @@ type client struct {
 // Market is what EC2 sells in the region: its zones, its types and their prices, the same for every cluster.
 type Market struct{ *client }
 
-// Account is what a cluster finds there that it did not buy: image, networks, rights and quotas. It only looks.
+// Account is what a cluster finds there that it did not buy: image, networks, rights and quotas. It is read-only.
 type Account struct{ *client }
 
 var _ provisioner.Cloud = (*Cloud)(nil)
 
-// New makes a Cloud. With a loopback endpoint or given credentials it touches neither network nor files;
-// else it finds credentials by the SDK's default chain, and fails with provisioner.ErrDenied when there are
-// none.
+// New returns a Cloud. With a loopback endpoint or given credentials it uses neither network nor files; otherwise it finds credentials by
+// the SDK's default chain, and fails with provisioner.ErrDenied if there are none.
 func New(ctx context.Context, c Config) (*Cloud, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -81,7 +80,7 @@ func New(ctx context.Context, c Config) (*Cloud, error) {
 	way.api = ec2.NewFromConfig(sdk, func(o *ec2.Options) {
 		o.APIOptions = append(o.APIOptions, checkAnswers)
 		if c.Endpoint != "" {
-			o.BaseEndpoint = &c.Endpoint // also against AWS_ENDPOINT_URL_EC2 in the environment
+			o.BaseEndpoint = &c.Endpoint // overrides AWS_ENDPOINT_URL_EC2 in the environment
 		}
 	})
 	way.sts = sts.NewFromConfig(sdk, func(o *sts.Options) {
@@ -92,10 +91,10 @@ func New(ctx context.Context, c Config) (*Cloud, error) {
 	return &Cloud{client: way, Market: Market{way}, Account: Account{way}}, nil
 }
 
-// Close gives up idle connections. The Cloud can be used on.
+// Close closes idle connections. The Cloud remains usable.
 func (c *Cloud) Close() { c.http.CloseIdleConnections() }
 
-// Traits says what EC2 can do.
+// Traits returns EC2's capabilities.
 func (c *Cloud) Traits() provisioner.Traits {
 	return provisioner.Traits{
 		Provider:     Provider,
@@ -128,7 +127,7 @@ func loadSDK(ctx context.Context, c Config, client *http.Client) (aws.Config, er
 	}
 	sdk, err := awsconfig.LoadDefaultConfig(ctx,
 		awsconfig.WithRegion(c.Region),
-		awsconfig.WithHTTPClient(awshttp.NewBuildableClient()), // which takes AWS_CA_BUNDLE, and a profile's ca_bundle
+		awsconfig.WithHTTPClient(awshttp.NewBuildableClient()), // which uses AWS_CA_BUNDLE, and a profile's ca_bundle
 		awsconfig.WithRetryer(func() aws.Retryer { return newRetryer(c) }),
 	)
 	if err != nil {
@@ -145,8 +144,8 @@ func loadSDK(ctx context.Context, c Config, client *http.Client) (aws.Config, er
 	return sdk, nil
 }
 
-// newRetryer returns the SDK's standard retryer, except for lack of capacity: EC2 answers it with a server
-// error (HTTP 500), which the SDK would try again for half a minute while another pool may have machines.
+// newRetryer returns the SDK's standard retryer, except for lack of capacity: EC2 reports it as a server error (HTTP 500), which the SDK
+// would retry for half a minute while another pool may have machines.
 func newRetryer(c Config) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = c.MaxAttempts
