@@ -48,7 +48,12 @@ func newHouse(t *testing.T, handler http.Handler, quick time.Duration) *house {
 	log := slog.New(slog.NewTextHandler(&h.log, nil))
 	server := Server(NewGate(h.token, false, time.Now, log).Handler(handler), log)
 	if quick > 0 {
-		server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout = quick, quick, quick
+		for _, limit := range []*time.Duration{&server.ReadHeaderTimeout, &server.ReadTimeout, &server.WriteTimeout} {
+			if *limit <= 0 {
+				t.Error("a client may take as long as it likes")
+			}
+			*limit = quick
+		}
 	}
 	listener, err := Endpoint{Address: "127.0.0.1:0"}.Listen()
 	if err != nil {

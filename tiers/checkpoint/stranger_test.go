@@ -75,6 +75,9 @@ func TestCheckpointsOfSomebodyElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	restoreCell := replaced(filepath.Join(folderOf(manifest), "a.rows"), func(text []byte) []byte { text[len(text)-pieceHeader-1] ^= 1; return text })
+	refused("another value of a cell")
+	restoreCell()
 	restoreRows := replaced(filepath.Join(folderOf(manifest), "a.rows"), func([]byte) []byte { return rows })
 	refused("other rows")
 	restore := replaced(manifest, func([]byte) []byte { return text })
