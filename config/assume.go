@@ -19,17 +19,17 @@ import (
 // Assumption is a value that the job file leaves open. Every plan lists them.
 type Assumption struct {
 	Field string // "resources.count"
-	Text  string // the value as the job file has it, and why: "hours: 1, until a run has measured it"
+	Text  string // the value as in the job file, and why: "hours: 1, until a run has measured it"
 }
 
-// Assume records a value that was taken for want of one in the job file, once for a field.
+// Assume records an assumed value of a missing field, once per field.
 func (j *Job) Assume(field, text string) {
 	if !slices.ContainsFunc(j.assumed, func(a Assumption) bool { return a.Field == field }) {
 		j.assumed = append(j.assumed, Assumption{field, text})
 	}
 }
 
-// Assumed returns the values that were taken for want of some in the job file.
+// Assumed returns the assumed values of missing fields.
 func (j *Job) Assumed() []Assumption { return j.assumed }
 
 // AnySize reports whether the file names no machine, so that the smallest one will do.
@@ -38,24 +38,24 @@ func (j *Job) AnySize() bool { return j.anySize }
 // Use records how many cores' worth of processor time a past run of the programs took.
 func (j *Job) Use(cores float64) { j.cores = cores }
 
-// Cores returns how many cores' worth of processor time a past run of the programs took; 0 = nobody knows, infinite = all that there were.
+// Cores returns how many cores' worth of processor time a past run of the programs took; 0 = unknown, infinite = all cores.
 func (j *Job) Cores() float64 { return j.cores }
 
-// AssumedHours is how long a program is taken to run until a first run has measured it.
+// AssumedHours is the assumed duration of a program until a first run has measured it.
 const AssumedHours = 1
 
-// The market that cloud: local replays where the job file names none: the recording that the program carries along.
+// The market that cloud: local replays if the job file names none: the recording embedded in the program.
 var sampleStart = time.Date(2014, 3, 11, 12, 0, 0, 0, time.UTC)
 
 // Sampled reports whether the cloud replays the recording that the program carries along.
 func (l *Local) Sampled() bool { return l.Prices == "" && l.Catalog == "" }
 
-// usualFiles are what job files and scripts are called that take their name from their folder.
+// usualFiles are names of job files and scripts whose jobs are named after their folder.
 var usualFiles = []string{"job", "tierml", "task", "train", "main", "run", "finetune", "sky", "dstack", "index", "app", "script"}
 
 var notInNames = pattern.Of(`[^A-Za-z0-9]+`)
 
-// NameOf makes a job's name of a path: of a file's own name or, where that says little, of its folder's.
+// NameOf derives a job's name from a path: from the file's name or, if that says little, from its folder's.
 func NameOf(path string) string {
 	base, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), "docword."), ".")
 	if slices.Contains(usualFiles, strings.ToLower(base)) {
@@ -73,13 +73,13 @@ func nameFrom(word string) string {
 	return strings.TrimRight(word[:min(len(word), 63)], "-")
 }
 
-// assumer fills in what the file leaves open, before the checker judges the job.
+// assumer fills in missing values, before the checker checks the job.
 type assumer struct{ *checker }
 
 // open reports whether the file says nothing about a field, not even by a misspelt name.
 func (c assumer) open(field string) bool { return !c.written(field) && !c.meant[field] }
 
-// assume begins. Values that depend on the market are the planner's.
+// assume begins. The planner sets values that depend on the market.
 func (c assumer) assume() {
 	j := c.job
 	if c.written("hosts") {
@@ -113,7 +113,7 @@ func (c assumer) assume() {
 	}
 }
 
-// assumeMarket takes the recording that the program carries along.
+// assumeMarket uses the embedded recording.
 func (c assumer) assumeMarket(run bool) {
 	j := c.job
 	text := "cloud: local"
@@ -129,10 +129,10 @@ func (c assumer) assumeMarket(run bool) {
 	j.Assume("cloud", fmt.Sprintf("%s, at the recorded prices of us-west-1a from %s on", text, j.Local.Start.UTC().Format("2006-01-02 15:04")))
 }
 
-// words of a command: what a shell takes apart, roughly.
+// approximate words of a shell command.
 var commandWords = pattern.Of(`[^\s;|&()<>"'=,]+`)
 
-// assumeWorkdir takes the job file's folder for the workdir of a program that names a file there.
+// assumeWorkdir uses the job file's folder as the workdir of a program that names a file there.
 func (c assumer) assumeWorkdir() {
 	j := c.job
 	if !c.open("workdir") || c.foreign != nil {
@@ -186,7 +186,7 @@ func (c assumer) assumeTraining() {
 	c.job.Assume("train.clocks", text)
 }
 
-// UsualClocks returns how many clocks an application needs at most, as a rule; few need as many.
+// UsualClocks returns how many clocks an application usually needs at most.
 func UsualClocks(app string) int {
 	switch app {
 	case "mf":
@@ -200,8 +200,9 @@ func UsualClocks(app string) int {
 // smallFile is the size, in bytes, below which a file has some hundred examples.
 const smallFile = 64 << 10
 
-// UsualStop ends training when the figure gets no better: patience is some ten passes over the data of mf, six of mlr and dnn, whose
-// error rates on few examples move in steps: a small file's tenth may be without an error long before the model is at its best.
+// UsualStop ends training when the figure stops improving: patience is about ten passes over the data of mf, six of mlr and dnn, whose
+// error rates on few examples move in steps: the held-out tenth of a small file may be without an error long before the model is at its
+// best.
 func UsualStop(app, data string) stopping.Rules {
 	switch app {
 	case "mf":
@@ -218,13 +219,13 @@ func UsualStop(app, data string) stopping.Rules {
 	return stopping.Rules{MinImprovement: 0.0005, Patience: 50}
 }
 
-// Overrides are what a command says in addition to the job file; the zero value says nothing.
+// Overrides are a command's additions to the job file; the zero value is empty.
 type Overrides struct {
 	Policy, Name, Budget string
-	Envs                 []string // NAME=VALUE, of a program
+	Envs                 []string // NAME=VALUE, for a program
 }
 
-// apply writes them into the file's tree, so that they are judged like the rest of it. The policy is applied later.
+// apply writes them into the file's tree, so that they are checked like the rest of it. The policy is applied later.
 func (o Overrides) apply(root *yaml.Node) error {
 	if o.Name != "" {
 		setField(root, "name", textNode(o.Name))
@@ -285,9 +286,9 @@ func setField(n *yaml.Node, name string, value *yaml.Node) {
 	n.Content = append(n.Content, key, value)
 }
 
-// Command is a job that no file describes: a program, or training data.
+// Command is a job without a file: a program, or training data.
 type Command struct {
-	Path        string // of the script or data, whose folder and name the job takes; empty = the present folder, and Name
+	Path        string // of the script or data, which determines the job's folder and name; empty = the present folder, and Name
 	Name        string // empty = from Path
 	Run, Setup  string
 	Data, App   string
@@ -298,7 +299,7 @@ type Command struct {
 	Of          string
 }
 
-// Load makes the job.
+// Load creates the job.
 func (d Command) Load(o Overrides) (*Job, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode, Line: 0}
 	set := func(name, value string) {

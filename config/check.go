@@ -15,19 +15,19 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// checker looks for values that are well-formed but impossible, and settles what follows from other fields.
+// checker finds values that are well-formed but impossible, and fills in what follows from other fields.
 type checker struct {
 	job    *Job
 	dir    string          // of the job file; paths are relative to it
 	meant  map[string]bool // see decoder
 	faults Faults
-	// foreign: the job was submitted; nil: it was not.
+	// foreign: set for submitted jobs.
 	foreign *Foreign
 }
 
 func (c *checker) fault(field, problem, instead string) {
 	if c.broken(field) || c.meant[field] {
-		return // it is said already why this field has no value
+		return // the missing value has already been reported
 	}
 	c.faults = append(c.faults, c.job.Fault(field, problem, instead)...)
 }
@@ -52,21 +52,21 @@ func (c *checker) written(field string) bool { return c.job.Written(field) }
 // Written reports whether the job file has a field, such as "train.splits".
 func (j *Job) Written(field string) bool { _, ok := j.positions[field]; return ok }
 
-// atLeast objects to a number below a minimum.
+// atLeast rejects a number below a minimum.
 func (c *checker) atLeast(field string, value, minimum int) {
 	if value < minimum && c.written(field) {
 		c.fault(field, fmt.Sprintf("%d is too small", value), fmt.Sprintf("write %d or more", minimum))
 	}
 }
 
-// positiveTime objects to a time that is none.
+// positiveTime rejects a time that is not positive.
 func (c *checker) positiveTime(field string, d time.Duration) {
 	if d <= 0 && c.written(field) {
 		c.fault(field, "must be above zero", "write a duration, such as 24h, or remove the line")
 	}
 }
 
-// upTo objects to a number above a maximum.
+// upTo rejects a number above a maximum.
 func (c *checker) upTo(field string, value, maximum int) {
 	if value > maximum {
 		c.fault(field, fmt.Sprintf("%d is too large", value), fmt.Sprintf("write %d or less", maximum))
@@ -79,7 +79,7 @@ const (
 	mostSaved    = 1_000_000
 )
 
-// bounds limits the numbers that memory is allocated by.
+// bounds limits the numbers that determine memory allocation.
 func (c *checker) bounds() {
 	j := c.job
 	c.upTo("resources.count", j.Resources.Count.Most, mostMachines)
@@ -91,7 +91,7 @@ func (c *checker) bounds() {
 	c.upTo("checkpoint.keep", j.Checkpoint.Keep, mostSaved)
 }
 
-// oneOf objects to a name that does not exist.
+// oneOf rejects a name that does not exist.
 func (c *checker) oneOf(field, value string, names ...string) {
 	if value == "" || slices.Contains(names, value) {
 		return
@@ -110,7 +110,7 @@ var jobName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 
 func (c *checker) check() {
 	j := c.job
-	if p, known := ProviderNamed(j.Cloud); c.written("hosts") && (known && !p.SharesHosts || j.Cloud == CloudNone) { // what else that cloud needs is of no use
+	if p, known := ProviderNamed(j.Cloud); c.written("hosts") && (known && !p.SharesHosts || j.Cloud == CloudNone) { // other requirements of that cloud do not matter
 		c.fault("cloud", "hosts that jobs share cannot be bought there", "write "+orList(hostClouds()))
 		return
 	}
@@ -136,7 +136,7 @@ func (c *checker) check() {
 	c.stages()
 }
 
-// cloud checks where machines come from; false when there is none and nothing to say about it.
+// cloud checks where machines come from; false if there is none and nothing to report.
 func (c *checker) cloud() bool {
 	j := c.job
 	switch j.Cloud {
@@ -207,7 +207,7 @@ func (c *checker) zone(field, zone string) {
 	}
 }
 
-// zoneMistake says what is wrong with the name of a zone, and what to write; empty = nothing.
+// zoneMistake returns what is wrong with the name of a zone, and what to write; empty = nothing.
 func zoneMistake(zone string) (problem, instead string) {
 	switch {
 	case zone == "" || zoneName().MatchString(zone):
@@ -404,8 +404,7 @@ func (c *checker) savings() {
 	}
 }
 
-// place reads the name of a file or an object, and keeps it in its one form: what is used is what was judged. What is not a file
-// is of no concern to path.
+// place reads the name of a file or an object, and stores its canonical form: what is used is what was checked. path handles files.
 func (c *checker) place(field string, name *string) (at location.Place, isFile bool) {
 	if *name == "" || c.broken(field) {
 		return at, false
@@ -422,7 +421,7 @@ func (c *checker) place(field string, name *string) (at location.Place, isFile b
 	return at, isFile
 }
 
-// fileWanted returns what to write instead of a path that leads nowhere.
+// fileWanted returns what to write instead of a path to a missing file.
 func fileWanted(written string) string {
 	scheme, rest, _ := strings.Cut(written, ":")
 	switch {
@@ -436,7 +435,7 @@ func fileWanted(written string) string {
 	return "write the path of a file, relative to the job file's folder"
 }
 
-// path makes a path absolute and makes sure that there is a file.
+// path makes a path absolute and checks that the file exists.
 func (c *checker) path(field string, path *string) {
 	if *path == "" || c.broken(field) {
 		return

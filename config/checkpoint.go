@@ -19,7 +19,7 @@ func (j *Job) SetCheckpoint(fields map[string]string) error {
 	return nil
 }
 
-// Set declares costs as the fields of the job file's checkpoint do, such as save = 30s. What is not named stays.
+// Set declares costs like the fields of the job file's checkpoint, such as save = 30s. Other fields do not change.
 func (p *Checkpoint) Set(fields map[string]string) error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -50,13 +50,13 @@ func (p *Checkpoint) Set(fields map[string]string) error {
 	return errors.Join(faults...)
 }
 
-// fieldMistake is what is wrong with a field of a section.
+// fieldMistake is a mistake in a field of a section.
 type fieldMistake struct {
 	field string
 	mistake
 }
 
-// maxOverhead is where a share is rather meant as percent.
+// maxOverhead is the share above which percent was probably meant.
 const maxOverhead = 10
 
 func (p Checkpoint) mistakes() (out []fieldMistake) {

@@ -1,9 +1,9 @@
-// Package config reads the job file: strict YAML, where every mistake is one clear error with file, line,
-// column, what is wrong and what to write instead. All mistakes are reported at once.
+// Package config reads the job file: strict YAML, where every mistake is one clear error with file, line, column, problem and remedy. All
+// mistakes are reported at once.
 //
-// It knows what a job may say and what is plainly impossible. It knows nothing about which applications exist
-// and what their parameters mean, what a market offers, or what follows from a job: the packages that do know
-// report their objections through Job.Fault, so that they look the same. docs/job.md is the reference.
+// It knows what a job may say and what is plainly impossible. It knows nothing about which applications exist and what their parameters
+// mean, what a market offers, or what follows from a job: the packages that do know report their objections through Job.Fault, so that they
+// look the same. docs/job.md is the reference.
 package config
 
 import (
@@ -28,9 +28,9 @@ const (
 	CloudNone = "none"
 )
 
-// How the processes of a run speak with each other.
+// How the processes of a run communicate.
 const (
-	// SecurityTLS: in TLS 1.3, where both ends show a certificate of the run's own authority.
+	// SecurityTLS: TLS 1.3, where both ends present a certificate of the run's own authority.
 	SecurityTLS = "tls"
 	// SecurityPlain: in plaintext, on the loopback interface only.
 	SecurityPlain = "plain"
@@ -93,9 +93,9 @@ type Job struct {
 	// policies by kill and restart. Not with `cloud: none`. Default see below.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 
-	// Sharing is what a scheduler looks at.
+	// Sharing is input for a scheduler.
 	Sharing
-	// UserProgram is one of the user's own, instead of Train.
+	// UserProgram is a user's program, instead of Train.
 	UserProgram
 	// Train is what is trained. Required, or `run`.
 	Train Train `yaml:"train"`
@@ -122,10 +122,10 @@ type origin struct {
 	positions map[string]position
 	assumed   []Assumption
 	anySize   bool    // the file names no machine
-	cores     float64 // that a past run's programs used; 0 = nobody knows
+	cores     float64 // used by a past run's programs; 0 = unknown
 }
 
-// Restarts reports whether the policy does without a reliable tier: it kills and restarts (bidding.ByRestart).
+// Restarts reports whether the policy works without a reliable tier: it kills and restarts (bidding.ByRestart).
 func (j *Job) Restarts() bool {
 	policy, err := j.Decider()
 	if err != nil {
@@ -135,7 +135,7 @@ func (j *Job) Restarts() bool {
 	return restarts
 }
 
-// Decider returns the policy by name, as the job's kind of work has it.
+// Decider returns the policy by name, suited to the job's kind of work.
 func (j *Job) Decider() (bidding.Policy, error) {
 	if j.IsProgram() {
 		return bidding.ForPrograms(j.Policy)
@@ -143,7 +143,7 @@ func (j *Job) Decider() (bidding.Policy, error) {
 	return bidding.ByName(j.Policy)
 }
 
-// By returns the job by a policy, as a job file that names it would have it. The error says why there is no such job.
+// By returns the job with a policy, as if the job file named it. The error says why there is no such job.
 func (j *Job) By(policy string) (*Job, error) {
 	by := *j
 	by.Policy = policy
@@ -159,7 +159,7 @@ func (j *Job) By(policy string) (*Job, error) {
 	return &by, nil
 }
 
-// SetZones replaces the job's zones, also that of its reliable machines.
+// SetZones replaces the job's zones, including that of its reliable machines.
 func (j *Job) SetZones(zones []string) error {
 	for _, zone := range zones {
 		if problem, instead := zoneMistake(zone); problem != "" {
@@ -170,7 +170,7 @@ func (j *Job) SetZones(zones []string) error {
 	return nil
 }
 
-// savesEvery returns how often a job saves whose file does not say so, by the wall clock. Policies by kill and restart decide it themselves.
+// savesEvery returns the default wall-clock interval of saves. Policies by kill and restart decide it themselves.
 func (j *Job) savesEvery() time.Duration {
 	switch {
 	case j.Restarts():
@@ -208,12 +208,12 @@ func Policies() []string {
 	return names
 }
 
-// CheckPolicy refuses a name that is neither a word of Job.Policy nor among others.
+// CheckPolicy refuses a name that is neither a value of Job.Policy nor among others.
 func CheckPolicy(name string, others ...string) error {
 	return spelling.Check("policy", name, append(Policies(), others...))
 }
 
-// Place returns where the job runs. With cloud: none it is nowhere.
+// Place returns where the job runs. It is the zero value for cloud: none.
 func (j *Job) Place() tempo.Place {
 	p := tempo.Place{Speed: j.Local.Speed, Boot: j.Local.Boot, Notice: j.Local.Notice, DeadAfter: j.DeadAfter}
 	if at := j.Installation(); at != nil {
@@ -222,10 +222,10 @@ func (j *Job) Place() tempo.Place {
 	return p
 }
 
-// Tempo returns what the job's plan, dry run and run are decided by.
+// Tempo returns the timing of the job's plan, dry run and run.
 func (j *Job) Tempo() tempo.Settings { return tempo.Of(j.Place()) }
 
-// Rules returns the rule book that bills, with what a commitment covers.
+// Rules returns the rule book that bills, including a commitment's coverage.
 func (j *Job) Rules() (market.RuleBook, error) {
 	name := j.Local.Rules
 	if r := j.Reliable; r.Committed > 0 && !strings.Contains(name, "+committed=") {
@@ -234,7 +234,7 @@ func (j *Job) Rules() (market.RuleBook, error) {
 	return market.Rules(name)
 }
 
-// SpendingCeiling returns what the run may cost in all; 0 = nothing ends it.
+// SpendingCeiling returns the maximum total cost of the run; 0 = nothing ends it.
 func (j *Job) SpendingCeiling() market.USD {
 	if j.Limits.OverBudget == LimitWarn {
 		return 0
@@ -242,7 +242,7 @@ func (j *Job) SpendingCeiling() market.USD {
 	return j.Budget
 }
 
-// HourlyCeiling returns what purchases keep to: limits.per_hour, unless a warning is all that it is for. 0 = no limit.
+// HourlyCeiling returns the hourly limit of purchases: limits.per_hour, unless it only causes a warning. 0 = no limit.
 func (j *Job) HourlyCeiling() market.USD {
 	if j.Limits.OverHour == LimitWarn {
 		return 0
@@ -250,16 +250,16 @@ func (j *Job) HourlyCeiling() market.USD {
 	return j.Limits.PerHour
 }
 
-// What is done about a limit.
+// Actions at a limit.
 const (
 	LimitWarn   = "warn"
 	LimitShrink = "shrink"
 	LimitStop   = "stop"
-	// LimitPause is what LimitShrink was called before runs could be paused; job files may still say so.
+	// LimitPause is the former name of LimitShrink, from before runs could be paused; job files may still use it.
 	LimitPause = "pause"
 )
 
-// Limits are what a run may spend. They need a market.
+// Limits bound a run's spending. They need a market.
 type Limits struct {
 	// PerHour is the most that all machines may cost in an hour, at present prices. Purchases stay a twentieth below it, unless
 	// `over_hour` is `warn`. Default no limit.
@@ -313,7 +313,7 @@ const (
 	AllocationCapacityOptimized = "capacity-optimized"
 )
 
-// ProviderChooses is by what the provider chooses among pools; empty = it is not asked to.
+// ProviderChooses is the strategy by which the provider chooses among pools; empty = it does not choose.
 func (r Resources) ProviderChooses() string {
 	if r.Allocation == AllocationOnePool {
 		return ""
@@ -321,7 +321,7 @@ func (r Resources) ProviderChooses() string {
 	return r.Allocation
 }
 
-// Machine says which machines will do: a type by name, or every type that meets a need.
+// Machine describes acceptable machines: a type by name, or every type that meets a need.
 type Machine struct {
 	// Type by the provider's name. Required, or a need: `cpus`, `memory`, `arch` or `gpu`.
 	Type string `yaml:"type"`
@@ -415,7 +415,7 @@ type Stop struct {
 	Time time.Duration `yaml:"time"`
 }
 
-// Rules returns the same as they are decided by.
+// Rules returns the stopping rules.
 func (s Stop) Rules() stopping.Rules {
 	r := stopping.Rules{MinImprovement: s.MinImprovement, Patience: int64(s.Patience), Time: s.Time}
 	if s.Loss > 0 {
@@ -440,7 +440,7 @@ type Checkpoint struct {
 	Keep int `yaml:"keep"`
 	// Model is the size of a checkpoint. Default the trained model's, or 2GB where that is unknown.
 	Model Memory `yaml:"model"`
-	// Bandwidth is that between storage and the whole fleet. Default 100M.
+	// Bandwidth is the rate between storage and the whole fleet. Default 100M.
 	Bandwidth Rate `yaml:"bandwidth"`
 	// Save is how long training stands still for a checkpoint, in market time. Default `model` / `bandwidth`.
 	Save time.Duration `yaml:"save"`
@@ -451,7 +451,7 @@ type Checkpoint struct {
 	Overhead float64 `yaml:"overhead"`
 }
 
-// How old the parameters may be that work reads.
+// The permitted age of parameters that work reads.
 const (
 	BSP = "bsp"
 	SSP = "ssp"
@@ -469,7 +469,7 @@ type Stages struct {
 	ServerBytes int `yaml:"server_bytes" job:"zero"`
 }
 
-// defaults returns what a job is before its file is read. Those that depend on other fields are set by settle.
+// defaults returns a job before its file is read. settle sets those that depend on other fields.
 func defaults() *Job {
 	stages := tiers.DefaultThresholds()
 	return &Job{

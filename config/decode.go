@@ -21,7 +21,7 @@ type decoder struct {
 	lookup    func(string) (string, bool)
 	env       map[string]string
 	positions map[string]position
-	// meant are the fields that a misspelt name probably stands for: that they are missing is no news.
+	// meant are the fields that a misspelt name probably stands for: they are not reported as missing.
 	meant  map[string]bool
 	faults Faults
 }
@@ -43,7 +43,7 @@ func (f field) has(flag string) bool { return slices.Contains(f.flags, flag) }
 
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
-	for _, f := range reflect.VisibleFields(t) { // those of embedded structs, too
+	for _, f := range reflect.VisibleFields(t) { // including those of embedded structs
 		if name := f.Tag.Get("yaml"); name != "" {
 			fields = append(fields, field{name, strings.Split(f.Tag.Get("job"), ","), f.Index})
 		}
@@ -76,7 +76,7 @@ func (d *decoder) mapping(path string, n *yaml.Node, target any) {
 	}
 }
 
-// entries calls visit for each entry of a mapping and gives the names that it has.
+// entries calls visit for each entry of a mapping and returns its names.
 func (d *decoder) entries(path string, n *yaml.Node, visit func(key, content *yaml.Node)) map[string]bool {
 	seen := map[string]bool{}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
@@ -187,7 +187,7 @@ func (d *decoder) names(path string, n *yaml.Node, target reflect.Value) {
 	})
 }
 
-// manifest reads a mapping as YAML has it, without aliases.
+// manifest reads a mapping by YAML's rules, without aliases.
 func (d *decoder) manifest(path string, n *yaml.Node, target reflect.Value) {
 	for at := []*yaml.Node{n}; len(at) > 0; at = append(at[1:], at[0].Content...) {
 		if at[0].Kind == yaml.AliasNode || at[0].Anchor != "" || at[0].Tag == "!!merge" {
@@ -195,7 +195,7 @@ func (d *decoder) manifest(path string, n *yaml.Node, target reflect.Value) {
 			return
 		}
 	}
-	var fields map[string]any // not a Manifest, or the mappings inside would be, too
+	var fields map[string]any // not a Manifest, or the nested mappings would be, too
 	if err := n.Decode(&fields); err != nil || n.Kind != yaml.MappingNode {
 		d.fault(path, n, "is no mapping that can be read", "write "+example(path))
 	}
@@ -329,7 +329,7 @@ var (
 	envName   = pattern.Of(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// readCloud makes the block of the cloud that the file names, before anything is read into it.
+// readCloud creates the block of the file's cloud before reading into it.
 func readCloud(root *yaml.Node, job *Job) {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if at := root.Content[i+1]; root.Content[i].Value == "cloud" && at.Kind == yaml.ScalarNode && job.Block == nil {
@@ -339,7 +339,7 @@ func readCloud(root *yaml.Node, job *Job) {
 	if fieldNode(root, "cloud") != nil {
 		return
 	}
-	job.Cloud = CloudLocal // but for a file with one provider's settings
+	job.Cloud = CloudLocal // except for a file with one provider's settings
 	for _, real := range RealClouds() {
 		if fieldNode(root, real) != nil {
 			job.Cloud, job.Block = real, blockFor(real)

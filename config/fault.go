@@ -12,8 +12,8 @@ type position struct{ line, column int }
 // Fault is one mistake in a job file.
 type Fault struct {
 	File         string
-	Line, Column int    // from 1; 0 when the mistake has no place, such as a file that cannot be read
-	Field        string // "resources.any_of[0].type"; "" when it is not about a field
+	Line, Column int    // from 1; 0 if the mistake has no place, such as a file that cannot be read
+	Field        string // "resources.any_of[0].type"; "" if it is not about a field
 	Problem      string // what is wrong
 	Instead      string // what to write instead
 }
@@ -55,9 +55,9 @@ func (fs Faults) Sort() {
 	})
 }
 
-// Fault makes an objection to a field of the job that only others can raise, such as an unknown
-// application or a parameter that the application refuses. Field is the path as in the file,
-// "train.params.rank"; when the file does not mention it, the nearest enclosing one gives the place.
+// Fault reports a mistake in a field that only another package can detect, such as an unknown application or a parameter that the
+// application refuses. Field is the path as in the file, "train.params.rank"; if the file does not mention it, the nearest enclosing one
+// gives the place.
 func (j *Job) Fault(field, problem, instead string) Faults {
 	at := j.place(field)
 	return Faults{{File: j.file, Line: at.line, Column: at.column, Field: field, Problem: problem, Instead: instead}}

@@ -15,11 +15,10 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// Foreign bounds what a submitted job file may name of the host that runs it. Whatever it names is read,
-// written or asked with this host's rights: without bounds a job whose data is /etc/shadow says in its complaint what is in it.
+// Foreign limits what a submitted job file may name on the host that runs it. Anything it names is read, written or called with this host's
+// rights: without limits a job whose data is /etc/shadow would print its content in an error.
 type Foreign struct {
-	// Allow lists what may be named: directories, whose files may be read, and addresses, which may be asked, with all that
-	// begins so.
+	// Allow lists what may be named: directories, whose files may be read, and prefixes of addresses that may be called.
 	Allow []string
 }
 
@@ -29,8 +28,8 @@ const AllowPrograms = "programs"
 // programs reports whether submitted commands may run on this host.
 func (f *Foreign) programs() bool { return slices.Contains(f.Allow, AllowPrograms) }
 
-// LoadForeign is Load for a submitted job file. It has no claim to the environment of this process: every ${NAME} needs a value
-// in env. Nothing that he may not name is looked at.
+// LoadForeign is Load for a submitted job file. It cannot use this process's environment: every ${NAME} needs a value in env. Nothing
+// outside the limits is accessed.
 func LoadForeign(file string, f Foreign) (*Job, error) {
 	text, err := readFile(file)
 	if err != nil {
@@ -39,7 +38,7 @@ func LoadForeign(file string, f Foreign) (*Job, error) {
 	return onlyJob(parseFor(file, text, func(string) (string, bool) { return "", false }, Overrides{}, &f))
 }
 
-// file reports whether a file of this host may be read. Links within an allowed directory are its owner's doing.
+// file reports whether a file of this host may be read. Links within an allowed directory are its owner's responsibility.
 func (f *Foreign) file(name string) bool {
 	if !filepath.IsAbs(name) || filepath.Clean(name) != name {
 		return false
@@ -50,7 +49,7 @@ func (f *Foreign) file(name string) bool {
 	})
 }
 
-// Address reports whether a program of this host may be sent to an address that a submitted job names.
+// Address reports whether a program of this host may connect to an address that a submitted job names.
 func (f *Foreign) Address(text string) bool {
 	u, ok := webAddress(text)
 	return ok && slices.ContainsFunc(f.Allow, func(allowed string) bool {
@@ -63,7 +62,7 @@ func (f *Foreign) Address(text string) bool {
 	})
 }
 
-// webAddress reads an address that all programs read alike: http or https in small letters, a host, and a plain path.
+// webAddress parses an address that all programs parse alike: http or https in lower case, a host, and a plain path.
 func webAddress(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" ||
@@ -73,13 +72,11 @@ func webAddress(text string) (*url.URL, bool) {
 	return u, true
 }
 
-// storeSettings are those in a store's URL that lead nowhere else and read nothing of this host. Others do: the client of
-// gs:// takes the path of a key, that of s3:// the name of a profile or a role, and without HTTPS any listener sees the
-// requests.
+// storeSettings are the settings in a store's URL that redirect nothing and read nothing of this host. Others do: the client of gs://
+// accepts the path of a key, that of s3:// the name of a profile or a role, and without HTTPS any listener sees the requests.
 var storeSettings = []string{"region", "use_path_style", "anonymous"}
 
-// foreignStore objects to what a foreign job wants of a store besides an object. A setting that is not known is
-// refused.
+// foreignStore checks what a foreign job requests of a store besides an object. An unknown setting is refused.
 func (c *checker) foreignStore(field string, at location.Place) {
 	for _, name := range slices.Sorted(maps.Keys(at.Settings())) {
 		if name == "endpoint" && c.foreign.Address(at.Settings().Get(name)) || slices.Contains(storeSettings, name) {
@@ -90,8 +87,8 @@ func (c *checker) foreignStore(field string, at location.Place) {
 	}
 }
 
-// foreigner objects to what a foreign job names besides files and stores, which path and place do. An address where none
-// is expected is refused.
+// foreigner checks what a foreign job names besides files and stores, which path and place do. An address where none is expected is
+// refused.
 func (c *checker) foreigner() {
 	if c.foreign == nil {
 		return
@@ -108,11 +105,11 @@ func (c *checker) foreigner() {
 func (c *checker) foreignText(field, text string) {
 	switch {
 	case strings.HasPrefix(field, "env."):
-		// A value: what it becomes a part of is looked at.
+		// A value: the text in which it is used is checked.
 	case slices.Contains([]string{"run", "setup", "on_notice", "progress.line"}, field), strings.HasPrefix(field, "envs."):
 		// The program's own: this host does nothing with it.
 	case slices.Contains([]string{"train.data", "checkpoint.to", c.job.Cloud + ".checkpoints"}, field):
-		// A place: it has been judged.
+		// A place: already checked.
 	case strings.HasSuffix(field, ".program.url"):
 		// Machines fetch it, with their own rights.
 	case strings.HasSuffix(field, ".endpoint"):
@@ -136,7 +133,7 @@ func (c *checker) foreignText(field, text string) {
 	}
 }
 
-// inward reports whether a name is, by its looks, one that others than this host's neighbours cannot reach.
+// inward reports whether a name looks like one that only this host and its neighbours can reach.
 func inward(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -162,7 +159,7 @@ func collectTexts(prefix string, v reflect.Value, texts map[string]string) {
 			collectTexts(fmt.Sprintf("%s[%d]", prefix, i), v.Index(i), texts)
 		}
 	case reflect.Map:
-		for name, value := range v.Seq2() { // any order: each has its place
+		for name, value := range v.Seq2() { // in any order: each has its place
 			collectTexts(join(prefix, name.String()), value, texts)
 		}
 	case reflect.Interface:

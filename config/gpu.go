@@ -87,7 +87,7 @@ func gigabytes(memory []string) float64 {
 	return math.Round(number*1000) / 1000
 }
 
-// named accepts a model's name, however it is written: "a100", "A100-80GB", "nvidia-tesla-t4".
+// named matches a model's name in any spelling: "a100", "A100-80GB", "nvidia-tesla-t4".
 func (g GPU) named(word string) (GPU, *mistake) {
 	models := shapes.GPUModels()
 	if model, known := modelOf(word, models); known {
@@ -118,7 +118,7 @@ func modelOf(word string, models []string) (string, bool) {
 	return "", false
 }
 
-// gpus settles `resources.gpu`, which is short for entries of any_of, and checks that the machines of a job can be compared.
+// gpus resolves `resources.gpu`, which is short for entries of any_of, and checks that the machines of a job are comparable.
 func (c *checker) gpus() {
 	r := &c.job.Resources
 	switch {

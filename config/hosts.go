@@ -22,7 +22,7 @@ type Hosts struct {
 	Door string `yaml:"door"`
 }
 
-// hostClouds are the words of `cloud:` where hosts can be.
+// hostClouds are the values of `cloud:` that support hosts.
 func hostClouds() []string {
 	return append([]string{CloudLocal}, names(func(p Provider) bool { return p.SharesHosts })...)
 }

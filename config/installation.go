@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// Settings returns the block of the installation as a file of its own, as Terraform prints it, without what is of the host on
-// which the job file is.
+// Settings returns the block of the installation as a separate file, as Terraform prints it, without what belongs to the host of the job
+// file.
 func (j *Job) Settings() []byte {
 	bare := *j
 	bare.Block = cloned(j.Block)
@@ -44,11 +44,11 @@ func (j *Job) SettingsHere() []byte {
 	return b.Bytes()
 }
 
-// plainEndpoint is an address that a shell and systemd pass on as it is, in single quotes.
+// plainEndpoint matches addresses that a shell and systemd pass on unchanged in single quotes.
 var plainEndpoint = pattern.Of(`^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~/-]*)?$`)
 
-// Endpoints returns the addresses of the cloud and of the store of checkpoints, where they are not the provider's own. Starting a job
-// server with this job file allows them to the jobs that others send there.
+// Endpoints returns the addresses of the cloud and of the store of checkpoints, if they are not the provider's own. Starting a job server
+// with this job file permits them to jobs submitted there.
 func (j *Job) Endpoints() (out []string, err error) {
 	at := j.Installation()
 	if at == nil {
@@ -58,7 +58,7 @@ func (j *Job) Endpoints() (out []string, err error) {
 	if place, err := location.Parse(at.Checkpoints); err == nil { // one that does not parse has been refused
 		found[at.Block+".checkpoints"] = place.Settings().Get("endpoint")
 	}
-	for field, address := range found { // any order: they are sorted below
+	for field, address := range found { // in any order: they are sorted below
 		if address == "" || slices.Contains(out, address) {
 			continue
 		}
@@ -71,18 +71,18 @@ func (j *Job) Endpoints() (out []string, err error) {
 	return out, nil
 }
 
-// Find reads the settings of an installation of a cloud: those at a path or an address, or, without a name, those that this host knows. Where says
-// from where; empty = there are none.
+// Find reads the settings of an installation of a cloud: those at a path or an address or, without a name, those that this host knows.
+// Where says from where; empty = there are none.
 type Find func(cloud, name string) (text []byte, where string, err error)
 
-// findSettings changes only before main begins.
+// findSettings is only changed before main begins.
 var findSettings Find = func(string, string) ([]byte, string, error) { return nil, "", nil }
 
 // FindSettings sets how installations are found.
 func FindSettings(find Find) { findSettings = find }
 
-// install completes the block of a job's cloud by the settings that its `installation` names; where it says next to nothing, by those that this host
-// knows; and by the environment's region.
+// install completes the block of a job's cloud: from the settings that its `installation` names; if it says next to nothing, from those
+// that this host knows; and from the environment's region.
 func (d *decoder) install(root *yaml.Node, job *Job) {
 	provider, real := ProviderNamed(job.Cloud)
 	if !real {
@@ -97,7 +97,7 @@ func (d *decoder) install(root *yaml.Node, job *Job) {
 	name := ""
 	switch {
 	case block.Kind != yaml.MappingNode:
-		return // it is said later
+		return // reported later
 	case named != nil && (named.Kind != yaml.ScalarNode || named.Value == ""):
 		return
 	case named != nil:
@@ -110,7 +110,7 @@ func (d *decoder) install(root *yaml.Node, job *Job) {
 	if name != "-" {
 		text, where, err := findSettings(job.Cloud, name)
 		if err == nil && where != "" {
-			if err = merge(block, text, where, job.Cloud); err == nil { // what is sent elsewhere, or kept, has the settings themselves
+			if err = merge(block, text, where, job.Cloud); err == nil { // what is sent elsewhere, or stored, contains the settings themselves
 				removeField(block, "installation")
 			}
 		}
@@ -135,7 +135,7 @@ func (d *decoder) install(root *yaml.Node, job *Job) {
 	}
 }
 
-// merge adds what a block does not say from an installation's settings.
+// merge adds settings of an installation that a block lacks.
 func merge(block *yaml.Node, text []byte, where, cloud string) error {
 	settings, err := document(where, text)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// safeName is what may stand in a script without quotes.
+// safeName matches names that need no quotes in a script.
 var safeName = pattern.Of(`^[A-Za-z0-9:/._~%+=@-]+$`)
 
 // program checks where machines get the program from: over https, or from the provider's store.
 func (c *checker) program(path string, p Program, store string) {
 	if p.URL == "" && p.SHA256 == "" {
-		return // it is said that it is missing
+		return // its absence is reported
 	}
 	u, err := url.Parse(p.URL)
 	if err != nil || u.Host == "" || u.Path == "" || !safeName().MatchString(p.URL) ||
@@ -48,7 +48,7 @@ func (c *checker) listen(path, address string) {
 	}
 }
 
-// hostName is one that is no misspelt address: its last part begins with a letter.
+// hostName matches names that are not misspelt addresses: the last part begins with a letter.
 var hostName = pattern.Of(`^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
 
 func loopback(host string) bool {

@@ -23,11 +23,11 @@ import (
 // maxSize bounds the job file: larger ones are something else by mistake.
 const maxSize = 1 << 20
 
-// Load reads a job file. Its error is Faults, unless it is a fault of this program. ${NAME} without a value
-// in env comes from the environment of this process.
+// Load reads a job file. Its error is Faults, except for a fault of this program. ${NAME} without a value in env comes from the environment
+// of this process.
 func Load(path string) (*Job, error) { return LoadWith(path, Overrides{}) }
 
-// LoadWith is Load, with what a command says in addition.
+// LoadWith is Load with a command's overrides.
 func LoadWith(path string, o Overrides) (*Job, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func LoadWith(path string, o Overrides) (*Job, error) {
 	return onlyJob(parseFor(path, text, os.LookupEnv, o, nil))
 }
 
-// LoadAny reads a job file, or one that describes machines that jobs share: IsHosts tells which.
+// LoadAny reads a job file, or one that describes machines that jobs share: see IsHosts.
 func LoadAny(path string) (*Job, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -45,15 +45,15 @@ func LoadAny(path string) (*Job, error) {
 	return parse(path, text, os.LookupEnv)
 }
 
-// anyJob makes a job of an installation's settings, for questions about the cluster only.
+// anyJob makes a job from an installation's settings, only for questions about the cluster.
 const anyJob = `
 name: any
 resources: {count: 1, any_of: [{type: any}]}
 train: {app: mf, data: s3://any/any, clocks: 1}
 cloud: `
 
-// LoadCluster reads a job file, or a file that has nothing but the settings of an installation, as Terraform prints them. It is for
-// what is about the cluster: the rest of the job may be made up.
+// LoadCluster reads a job file, or a file with only the settings of an installation, as Terraform prints them. It is for questions about
+// the cluster: the rest of the job may be made up.
 func LoadCluster(path string) (*Job, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -83,8 +83,8 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// IsJobFile reports whether a path is one of a job file, by its name or, where that says nothing, by its content. What cannot be read
-// counts as one: its reader reports that.
+// IsJobFile reports whether a path is a job file, by its name or, if that is inconclusive, by its content. Unreadable files count as one:
+// their reader reports that.
 func IsJobFile(path string) bool {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
 		return err != nil && !location.IsURL(path)
@@ -104,7 +104,7 @@ func IsJobFile(path string) bool {
 	return slices.ContainsFunc([]string{"run", "train", "cloud", "resources", "hosts", "name"}, func(field string) bool { return fieldNode(root, field) != nil })
 }
 
-// reason returns an error of the file system without the path, which is named already.
+// reason returns a file system error without the path, which is named already.
 func reason(err error) string {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err.Error()
@@ -112,12 +112,12 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// parse reads the text of a job file; lookup is the environment.
+// parse parses the text of a job file; lookup is the environment.
 func parse(path string, text []byte, lookup func(string) (string, bool)) (*Job, error) {
 	return parseFor(path, text, lookup, Overrides{}, nil)
 }
 
-// parseFor is parse with what a command adds, for a submitted job, unless foreign is nil.
+// parseFor is parse with a command's overrides, for a submitted job unless foreign is nil.
 func parseFor(path string, text []byte, lookup func(string) (string, bool), o Overrides, foreign *Foreign) (*Job, error) {
 	root, err := document(path, text)
 	if err != nil {
@@ -156,7 +156,7 @@ func parseTree(path string, root *yaml.Node, lookup func(string) (string, bool),
 	return job, nil
 }
 
-// document reads YAML and makes sure that it is one plain mapping.
+// document parses YAML and checks that it is one plain mapping.
 func document(path string, text []byte) (*yaml.Node, error) {
 	fault := func(line, column int, problem, instead string) error {
 		return Faults{{File: path, Line: line, Column: column, Problem: problem, Instead: instead}}
@@ -190,7 +190,7 @@ func document(path string, text []byte) (*yaml.Node, error) {
 
 var yamlLine = pattern.Of(`^yaml: (?:line ([0-9]+): )?(.*)$`)
 
-// syntaxFault puts the YAML library's words into our form and adds what usually lies behind them.
+// syntaxFault rewords the YAML library's message and adds the usual cause.
 func syntaxFault(path string, text []byte, err error) error {
 	for i, content := range bytes.Split(text, []byte("\n")) {
 		if !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0 {

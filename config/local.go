@@ -42,15 +42,15 @@ type Local struct {
 // What a script can do, in the fake cloud's words.
 const (
 	DoEvict      = "evict"       // take transient machines back with the usual notice
-	DoEvictNow   = "evict-now"   // take transient machines back without
+	DoEvictNow   = "evict-now"   // take transient machines back without notice
 	DoKill       = "kill"        // break transient machines: no notice, no eviction
-	DoRebalance  = "rebalance"   // recommend to leave transient machines
+	DoRebalance  = "rebalance"   // recommend leaving transient machines
 	DoNoCapacity = "no-capacity" // sell nothing for a while
 	DoSlowStart  = "slow-start"  // let machines start later
 	DoThrottle   = "throttle"    // refuse all requests for a while
 )
 
-// Action is one thing that the fake cloud is made to do.
+// Action is one action of the fake cloud.
 type Action struct {
 	// At is when, counted from `local.start`. Required.
 	At time.Duration `yaml:"at" job:"required,zero"`
@@ -105,7 +105,7 @@ func (c *checker) local() {
 	}
 }
 
-// actionFields are the fields that an action uses, besides at and do; true: it cannot do without.
+// actionFields are the fields that an action uses, besides at and do; true: required.
 var actionFields = map[string]map[string]bool{
 	DoEvict:      {"target": false, "count": false, "of": false},
 	DoEvictNow:   {"target": false, "count": false, "of": false},

@@ -6,8 +6,7 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// Files returns the fields of a job that name files of this host, with the places of their values: a job taken to
-// another host takes them along.
+// Files returns the fields of a job that name files of this host, with the places of their values: they move with the job to another host.
 func (j *Job) Files() map[string]*string {
 	files := map[string]*string{}
 	collectFiles("", reflect.ValueOf(j).Elem(), files)

@@ -34,7 +34,7 @@ type UserProgram struct {
 	Secrets map[string]Secret `yaml:"secrets"`
 	// State is what a program resumes from; see below. Default none: it starts over on every machine.
 	State State `yaml:"state"`
-	// Progress is how a program says how far it is; see below. Default none.
+	// Progress is how a program reports its progress; see below. Default none.
 	Progress Progress `yaml:"progress"`
 	// Hours is how long the program, or one task, takes on the first machine of `resources.any_of`, in market time; also `90m`.
 	// Default those of a former run of the same name, or 1.
@@ -46,7 +46,7 @@ type UserProgram struct {
 	Sweep Sweep `yaml:"sweep"`
 	// Retries is how often a failed program, or task, is restarted. Default 0.
 	Retries int `yaml:"retries"`
-	// OnLoss says what a lost machine means for a gang: `restart` restarts all ranks, `replace` [only the lost one](programs.md#elastic-gangs).
+	// OnLoss what happens to a gang that loses a machine: `restart` restarts all ranks, `replace` [only the lost one](programs.md#elastic-gangs).
 	// Default restart.
 	OnLoss string `yaml:"on_loss"`
 	// Coordinator is a program, run by `bash` next to the controller, at which the ranks of a gang with `on_loss: replace` meet: MASTER_ADDR
@@ -63,7 +63,7 @@ type UserProgram struct {
 	CloudAccess bool `yaml:"cloud_access"`
 }
 
-// Secret is where a secret's value comes from. One of the two is set.
+// Secret is the source of a secret's value. One of the two is set.
 type Secret struct {
 	// Env is a variable of the environment of `tierml run`. Default the secret's own name.
 	Env string `yaml:"env"`
@@ -83,7 +83,7 @@ type State struct {
 	Marker string `yaml:"marker"`
 }
 
-// Progress is how a program says how far it is: in steps, which are whole numbers that grow.
+// Progress is how a program reports its progress: in steps, which are whole numbers that grow.
 type Progress struct {
 	// Line is a regular expression for its output; its first group is the step, a second one the loss. Default none.
 	Line string `yaml:"line"`
@@ -99,7 +99,7 @@ const (
 	mostHours   = 100 * 365 * 24
 )
 
-// IsProgram reports whether the job runs a program of the user's own, by itself: one on tiers is training (OnTiers).
+// IsProgram reports whether the job runs a user's program by itself: one on tiers is training (OnTiers).
 func (j *Job) IsProgram() bool { return j.Run != "" && !j.OnTiers() }
 
 // Values of OnLoss.
@@ -111,7 +111,7 @@ const (
 // Elastic reports whether the job is a gang of which only a lost rank is replaced.
 func (j *Job) Elastic() bool { return j.OnLoss == OnLossReplace }
 
-// programFields are the top fields that have a meaning with `run` only.
+// programFields are the top-level fields that are only valid with `run`.
 var programFields = []string{"setup", "image", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "sweep", "retries", "on_loss", "coordinator", "on_notice", "ports", "tiers"}
 
 // work checks that the job has one thing to do: a program, or an application.
@@ -200,7 +200,7 @@ func (c ownProgram) onLoss() {
 	}
 }
 
-// ownProgram checks what is different for programs on tiers and for others.
+// ownProgram checks what differs between programs on tiers and others.
 type ownProgram struct{ *checker }
 
 // alone checks a program that does without parameter servers.
@@ -232,12 +232,12 @@ func (c ownProgram) alone() {
 	j.Checkpoint.Keep, j.Checkpoint.Every = 0, 0
 }
 
-// imageName is the form of an image's name. It cannot be taken for an option.
+// imageName is the form of an image's name. It cannot be mistaken for an option.
 var imageName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
 
 func (c *checker) image() {
 	j := c.job
-	j.Image = strings.TrimPrefix(j.Image, "docker:") // as SkyPilot has it
+	j.Image = strings.TrimPrefix(j.Image, "docker:") // as in SkyPilot
 	if c.written("image") && !imageName().MatchString(j.Image) {
 		c.fault("image", fmt.Sprintf("%q cannot name a container image", j.Image), "write a name such as python:3.12-slim, or registry.example.com/team/train:7")
 	}
@@ -246,7 +246,7 @@ func (c *checker) image() {
 // ownVariables are those that machines set for programs.
 var ownVariables = pattern.Of(`^(TIERML_.*|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|NODE_RANK|NNODES)$`)
 
-// variable checks a name that programs are to have in their environment.
+// variable checks the name of an environment variable for programs.
 func (c *checker) variable(field, name string) {
 	switch {
 	case !envName().MatchString(name):
@@ -284,7 +284,7 @@ func (c *checker) environment() {
 	}
 }
 
-// besideJob returns a path as an absolute one: relative ones are of the job file's folder, ~ is the user's own.
+// besideJob returns an absolute path: relative ones start at the job file's folder, ~ is the user's home.
 func (c *checker) besideJob(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if home, err := os.UserHomeDir(); err == nil {
@@ -367,7 +367,7 @@ func (c *checker) progress() {
 // mostSecret bounds a secret's value, in bytes.
 const mostSecret = 64 << 10
 
-// ReadSecrets returns the values of the job's secrets. What is missing is reported as Faults.
+// ReadSecrets returns the values of the job's secrets. Missing ones are reported as Faults.
 func (j *Job) ReadSecrets(lookup func(string) (string, bool)) (map[string]string, error) {
 	values := map[string]string{}
 	var faults Faults

@@ -12,26 +12,26 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Provider is what a job file has to know of a provider. Everything in it is data but New: a provider's own
-// checks are its block's.
+// Provider is what a job file has to know about a provider. Everything in it is data except New: a provider's own checks are methods of its
+// block.
 type Provider struct {
 	// Name is the word in `cloud:`, and the name of its block.
 	Name string
-	// Title is what people call it, such as "EC2".
+	// Title is its usual name, such as "EC2".
 	Title string
-	// Mistaken are words that people write instead of Name, with what is wrong with them.
+	// Mistaken are words that people write instead of Name, with the problem.
 	Mistaken map[string]string
-	// New makes its block of a job file, empty.
+	// New returns its empty block of a job file.
 	New func() Block
 	// Chooses: a purchase may name several pools, and the provider chooses among them.
 	Chooses bool
 	// SharesHosts: its machines can be hosts that jobs share.
 	SharesHosts bool
-	// HasProgram: machines have the program, as images do; `program` names none.
+	// HasProgram: machines have the program, as images do; `program` is not used.
 	HasProgram bool
 	// Store is the scheme of its object store, such as s3.
 	Store string
-	// Rules is the rule book that its machines are billed by, and Notice the warning that it promises.
+	// Rules is the rule book that bills its machines, and Notice the warning that it promises.
 	Rules  string
 	Notice time.Duration
 	// Region and ControllerType are a usual region and machine type for a job server.
@@ -42,30 +42,29 @@ type Provider struct {
 	FindsRegion bool
 	// Examples show in messages how fields of the block are written, by their path in it.
 	Examples map[string]string
-	// Play is how the cloud on this host plays the provider; nil = it cannot.
+	// Play is how the cloud on this host simulates the provider; nil = it cannot.
 	Play *Play
 }
 
-// Play is what is usual on a cloud on this host that plays a provider.
+// Play is the defaults of a cloud on this host that simulates a provider.
 type Play struct {
 	Rules   string
 	Notice  time.Duration
-	Default bool // where a job names no provider
-	// OwnRules: rule books of others, which begin with their names, make no sense.
+	Default bool // if a job names no provider
+	// OwnRules: prefixes of other providers' rule books, which do not apply.
 	OwnRules []string
 }
 
-// Block is a provider's part of the job file: a pointer to a struct that embeds Installation and has fields of its own, tagged
-// as those of Job are.
+// Block is a provider's part of the job file: a pointer to a struct that embeds Installation and has fields of its own, tagged like those
+// of Job.
 type Block interface {
 	// Shared is the embedded Installation.
 	Shared() *Installation
-	// Check objects to what is impossible in the block's own fields, and fills in what is usual. What Installation has is checked
-	// already.
+	// Check rejects impossible values in the block's own fields, and fills in defaults. Fields of Installation have already been checked.
 	Check(c *Checker)
 }
 
-// providers are the registered ones, the default first, the others by name. It changes only before main begins.
+// providers are the registered ones, the default first, the others by name. It is only changed before main begins.
 var providers []Provider
 
 // Register adds a provider to those that job files may name. It is for init functions (providers.Register).
@@ -94,7 +93,7 @@ func ProviderNamed(name string) (Provider, bool) {
 	return providers[i], true
 }
 
-// Title returns what people call a provider; its name where there is none such.
+// Title returns the usual name of a provider; its name if it is unknown.
 func Title(name string) string {
 	if p, known := ProviderNamed(name); known {
 		return p.Title
@@ -111,16 +110,16 @@ func names(keep func(Provider) bool) (out []string) {
 	return out
 }
 
-// RealClouds returns the words of `cloud:` by which real machines are bought.
+// RealClouds returns the values of `cloud:` that buy real machines.
 func RealClouds() []string { return names(func(Provider) bool { return true }) }
 
 // NameRealCloud returns the advice for a job that buys no real machines.
 func NameRealCloud() string { return "name a job with cloud: " + orList(RealClouds()) }
 
-// Clouds are all words of `cloud:`.
+// Clouds returns all values of `cloud:`.
 func Clouds() []string { return append(append([]string{CloudLocal}, RealClouds()...), CloudNone) }
 
-// Played returns the words of `provider:`; the first is the default.
+// Played returns the values of `provider:`; the first is the default.
 func Played() []string { return names(func(p Provider) bool { return p.Play != nil }) }
 
 // Installation is what jobs on every real cloud have in common. Blocks embed it.
@@ -143,13 +142,13 @@ type Installation struct {
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Disk is the size of a machine's disk. Default 16GB.
 	Disk Memory `yaml:"disk"`
-	// Controller is where `tierml run` puts the job from elsewhere. Default: found by its tag or label.
+	// Controller is the job server to which `tierml run` submits. Default: found by its tag or label.
 	Controller Controller `yaml:"controller"`
 	// Listen is the address at which machines reach this controller. Default: this machine's own, at any port.
 	Listen string `yaml:"listen"`
-	// Endpoint is another place that speaks the provider's protocol. Default the provider's own.
+	// Endpoint is another server of the provider's protocol. Default the provider's own.
 	Endpoint string `yaml:"endpoint"`
-	// FlopsPerVCPU is what plans take one vCPU to compute in a second. Default 1G.
+	// FlopsPerVCPU is the compute rate of one vCPU in plans. Default 1G.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 
 	// What follows is not in the file: how long a machine may wait for its place before it boots; the block's name, which is
@@ -174,7 +173,7 @@ type Program struct {
 	SHA256 string `yaml:"sha256"`
 }
 
-// Installation is nil where machines are processes of this host, or there are none.
+// Installation returns nil if machines are processes of this host, or there are none.
 func (j *Job) Installation() *Installation {
 	if j.Block == nil {
 		return nil
@@ -184,8 +183,7 @@ func (j *Job) Installation() *Installation {
 	return &i
 }
 
-// MachineFees returns what is billed of a machine besides its hours: its disk, at a price per GiB and month, and a public address an
-// hour.
+// MachineFees returns a machine's billed costs besides its hours: its disk, at a price per GiB and month, and a public address an hour.
 func MachineFees(disk Memory, perGiB, address market.USD, public bool) market.Fees {
 	fees := market.DefaultFees()
 	fees.DiskGiB, fees.DiskGiBMonth = int((disk.MiB+1023)>>10), perGiB
@@ -195,11 +193,11 @@ func MachineFees(disk Memory, perGiB, address market.USD, public bool) market.Fe
 	return fees
 }
 
-// Checker looks at a provider's block. Fields are named by their path within it.
+// Checker checks a provider's block. Fields are named by their path within it.
 type Checker struct {
 	c     *checker
 	block string
-	// Job is the whole job; what other providers sell has no say in it.
+	// Job is the whole job; other providers' blocks must not matter.
 	Job *Job
 }
 
@@ -208,36 +206,36 @@ func (k *Checker) path(field string) string { return k.block + "." + field }
 // Written reports whether the file mentions the field.
 func (k *Checker) Written(field string) bool { return k.c.written(k.path(field)) }
 
-// FaultOfGPUs objects to the GPUs that the job asks for.
+// FaultOfGPUs reports a problem with the GPUs that the job requests.
 func (k *Checker) FaultOfGPUs(problem, instead string) { k.c.fault("resources", problem, instead) }
 
-// Fault objects to a field.
+// Fault reports a mistake in a field.
 func (k *Checker) Fault(field, problem, instead string) { k.c.fault(k.path(field), problem, instead) }
 
-// Required objects where a field has no value.
+// Required reports a field without a value.
 func (k *Checker) Required(field, value string) {
 	if value == "" && !k.Written(field) {
 		k.Fault(field, "is missing; cloud: "+k.block+" needs it", "below "+k.block+":, add "+example(k.path(field)))
 	}
 }
 
-// OneOf objects to a value that is none of the words.
+// OneOf rejects a value that is none of the words.
 func (k *Checker) OneOf(field, value string, words ...string) {
 	k.c.oneOf(k.path(field), value, words...)
 }
 
-// File makes the path of a file absolute and makes sure that it is there. Empty is nothing to object to.
+// File makes the path of a file absolute and checks that it exists. Empty is accepted.
 func (k *Checker) File(field string, path *string) { k.c.path(k.path(field), path) }
 
-// Default gives a field the usual value, unless the file mentions it.
+// Default sets a field's default, unless the file mentions it.
 func Default[T any](k *Checker, field string, target *T, usual T) {
 	setDefault(target, usual, k.Written(field))
 }
 
-// Duration returns how job files write a length of time.
+// Duration formats a duration for job files.
 func Duration(d time.Duration) string { return formatDuration(d) }
 
-// provided checks the block of the job's provider, and fills in what a real cloud means for the rest.
+// provided checks the block of the job's provider, and fills in the consequences of a real cloud for the rest.
 func (c *checker) provided() {
 	j := c.job
 	for _, p := range providers {
@@ -292,7 +290,7 @@ func (c *checker) commonPlace(k *Checker, i *Installation, p Provider) {
 	}
 }
 
-// real checks what is the same on every real cloud.
+// real checks what is common to every real cloud.
 func (c *checker) real() {
 	j := c.job
 	if c.written("provider") {
@@ -309,7 +307,7 @@ func (c *checker) real() {
 	setDefault(&j.Checkpoint.Every, j.savesEvery(), c.written("checkpoint.every") || c.written("checkpoint.every_clocks"))
 }
 
-// unknownCloud objects to a word that names none.
+// unknownCloud reports an unknown value of cloud.
 func (c *checker) unknownCloud() {
 	for _, p := range providers {
 		if problem, known := p.Mistaken[c.job.Cloud]; known {
@@ -320,7 +318,7 @@ func (c *checker) unknownCloud() {
 	c.oneOf("cloud", c.job.Cloud, Clouds()...)
 }
 
-// provider checks whose cloud the local one plays, and fills in what is usual there.
+// provider checks which cloud the local one simulates, and fills in its defaults.
 func (c *checker) provider() {
 	j := c.job
 	played := Played()
@@ -367,7 +365,7 @@ type member struct {
 	value reflect.Value
 }
 
-// membersOf returns the fields of a struct, those of embedded structs in their place. Those of a Job end with the block of each
+// membersOf returns the fields of a struct, with those of embedded structs in their place. Those of a Job end with the block of each
 // provider: the job's own, and empty ones.
 func membersOf(v reflect.Value) (all []member) {
 	for _, f := range fieldsOf(v.Type()) {
@@ -387,7 +385,7 @@ func membersOf(v reflect.Value) (all []member) {
 	return all
 }
 
-// blockFor makes the block of the cloud that a file names.
+// blockFor creates the block of the cloud that a file names.
 func blockFor(cloud string) Block {
 	if p, known := ProviderNamed(cloud); known {
 		return p.New()

@@ -11,7 +11,7 @@ import (
 
 // Tiers make a program's machines replicas of one model (docs/python.md).
 type Tiers struct {
-	// Parameters is the most that the model may have. Required with `tiers`.
+	// Parameters bounds the model's size in parameters. Required with `tiers`.
 	Parameters Quantity `yaml:"parameters"`
 	// Every is the number of steps between exchanges. Default 50.
 	Every int `yaml:"every"`

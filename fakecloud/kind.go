@@ -12,17 +12,17 @@ type Kind struct {
 	Name, Title string
 	Rules       string        // the rule book
 	Notice      time.Duration // before an eviction
-	Try         string        // a first question to ask, with {endpoint} and {region} in it
+	Try         string        // an example request, with {endpoint} and {region} in it
 }
 
-// Kinds are the providers whose protocols are spoken. The first is the default.
+// Kinds are the supported providers. The first is the default.
 var Kinds = []Kind{
 	{EC2, "EC2", "ec2-2017", 2 * time.Minute,
 		"AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any aws --region {region} --endpoint-url {endpoint} ec2 describe-spot-price-history --max-items 3"},
 	{GCE, "Compute Engine", "gce-spot", 30 * time.Second, "curl {endpoint}/compute/v1/projects/any/aggregated/instances"},
 }
 
-// KindNames are their names, for people.
+// KindNames lists their names, for display.
 func KindNames(between string) string {
 	names := make([]string, len(Kinds))
 	for i, k := range Kinds {

@@ -30,7 +30,7 @@ type machine struct {
 	home     string        // its HOME; likewise
 }
 
-// boot starts a machine in a goroutine of its own. The caller holds c.mu.
+// boot starts a machine in its own goroutine. c.mu must be held.
 func (c *Cloud) boot(i region.Instance) {
 	m := &machine{
 		id: i.ID, kind: c.region.TypeOf(i), clock: c.config.Clock.String(), term: make(chan struct{}), kill: make(chan struct{}),
@@ -39,7 +39,7 @@ func (c *Cloud) boot(i region.Instance) {
 	c.machines.Go(func() { c.live(m) })
 }
 
-// halt asks the machine to end, at once when force. The caller holds the cloud's lock.
+// halt requests the machine's end, at once if force. The cloud's lock must be held.
 func (m *machine) halt(force bool) {
 	closeOnce(m.term)
 	if force {
@@ -55,7 +55,7 @@ func closeOnce(ch chan struct{}) {
 	}
 }
 
-// live is the life of a machine: metadata, process, and the report that it is gone.
+// live is the life of a machine: metadata, process, and the report of its end.
 func (c *Cloud) live(m *machine) {
 	if err := c.work(m); err != nil {
 		c.config.Log.Error("instance process", "instance", m.id, "error", err)
@@ -106,9 +106,9 @@ func (c *Cloud) look(m *machine) func() (region.Instance, region.Type) {
 	}
 }
 
-// process runs the instance's command until it ends or is ended. It is a process group of its own: a signal
-// from the terminal does not reach it, and what it has started ends with it. It is not tied to the life of the
-// cloud's process, as a machine is not tied to its provider's console.
+// process runs the instance's command until it ends or is ended. It is its own process group: a signal from the terminal does not reach it,
+// and its descendants end with it. It does not depend on the life of the cloud's process, like a machine does not depend on its provider's
+// console.
 func (c *Cloud) process(m *machine, endpoint string) error {
 	home, remove, err := newHome(m.id, c.tag())
 	if err != nil {
@@ -146,10 +146,10 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 		close(ended)
 	}()
 	err = c.supervise(m, group, ended)
-	// The rest of the group goes with the machine. The number cannot have been given to another group in
-	// the instant since the leader was waited for.
+	// The rest of the group ends with the machine. The number cannot have been reused for another group in the instant since the leader was
+	// waited for.
 	syscall.Kill(group, syscall.SIGKILL)
-	if !kin.End(home) { // programs have sessions of their own, and the machine is not gone before them
+	if !kin.End(home) { // programs have their own sessions, and the machine has not ended before them
 		c.config.Log.Warn("processes of the instance cannot be killed", "instance", m.id)
 	}
 	var exit *exec.ExitError
@@ -160,7 +160,7 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 	return err
 }
 
-// supervise waits for the end of the process, and brings it about when asked to.
+// supervise waits for the end of the process, and ends it on request.
 func (c *Cloud) supervise(m *machine, group int, ended <-chan error) error {
 	term, kill := m.term, m.kill
 	var grace <-chan time.Time
@@ -183,8 +183,8 @@ func (c *Cloud) supervise(m *machine, group int, ended <-chan error) error {
 	}
 }
 
-// environment is small and clean: nothing of the cloud's own secrets or settings leaks into a machine. Its home is its own,
-// as credentials are found by it.
+// environment is small and clean: none of the cloud's own secrets or settings leaks into a machine. Its home is its own, as credentials are
+// found there.
 func (c *Cloud) environment(m *machine, endpoint, home string) []string {
 	var env []string
 	for _, name := range []string{"PATH", "LANG", "TMPDIR"} {
@@ -198,7 +198,7 @@ func (c *Cloud) environment(m *machine, endpoint, home string) []string {
 		env = append(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT="+endpoint)
 	}
 	env = append(env, "HOME="+home, "TIERML_CLOCK="+m.clock)
-	if m.kind.FLOPS > 0 { // otherwise as fast as this computer is
+	if m.kind.FLOPS > 0 { // otherwise it is as fast as this computer
 		env = append(env, "TIERML_FLOPS="+strconv.FormatFloat(m.kind.FLOPS, 'f', -1, 64))
 	}
 	return append(env, c.config.Env...)

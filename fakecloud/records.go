@@ -43,15 +43,14 @@ type Record struct {
 	Clock  string `json:"clock,omitempty"` // clock.Mapping
 }
 
-// ReadRecords reads launch records, also those of a cloud that was killed: a last line that was cut off is
-// left out.
+// ReadRecords reads launch records, including those of a cloud that was killed: a truncated last line is skipped.
 func ReadRecords(r io.Reader) ([]Record, error) {
 	lines := bufio.NewReader(r)
 	var records []Record
 	for number := 1; ; number++ {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return records, nil // a line without an end was not written whole
+			return records, nil // a line without an end is incomplete
 		}
 		if err != nil {
 			return nil, fmt.Errorf("launch records: %w", err)
@@ -69,12 +68,12 @@ func ReadRecords(r io.Reader) ([]Record, error) {
 // recorder appends records to a file, and keeps those that bills need.
 type recorder struct {
 	file    io.WriteCloser // nil = memory only
-	pending []byte         // of a full disk: later records follow the rest of a line that was half written
+	pending []byte         // after a full disk: later records follow the rest of an incomplete line
 	kept    []Record
 }
 
-// openRecorder opens the file for appending. What an earlier cloud that was killed had not written whole is cut
-// off, and its records are kept: they belong to the bill.
+// openRecorder opens the file for appending. An incomplete line of an earlier cloud that was killed is removed, and its records are kept:
+// they belong to the bill.
 func openRecorder(path string) (*recorder, error) {
 	if path == "" {
 		return &recorder{}, nil

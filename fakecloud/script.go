@@ -12,21 +12,21 @@ import (
 	"github.com/tierml/tierml/internal/clock"
 )
 
-// Verb is what a script can do.
+// Verb is an action of a script.
 type Verb string
 
 // The verbs.
 const (
 	Kill       Verb = "kill"        // break machines: SIGKILL, no notice, recorded as Server.InternalError
 	Evict      Verb = "evict"       // take spot machines back with the usual notice
-	EvictNow   Verb = "evict-now"   // take spot machines back without
-	Rebalance  Verb = "rebalance"   // recommend to leave spot machines
+	EvictNow   Verb = "evict-now"   // take spot machines back without notice
+	Rebalance  Verb = "rebalance"   // recommend leaving spot machines
 	NoCapacity Verb = "no-capacity" // sell nothing for a time
 	SlowStart  Verb = "slow-start"  // boot slower
 	Throttle   Verb = "throttle"    // refuse all requests for a time
 )
 
-// Step is one thing that is made to happen. Its text form is one line:
+// Step is one action. Its text form is one line:
 //
 //	at 6h kill oldest
 //	at 2014-04-05T12:00:00Z evict random 3 of us-west-1a/c3.xlarge
@@ -41,17 +41,17 @@ type Step struct {
 	Time   time.Time     // ... or a market time
 	Do     Verb
 	Target string        // kill, evict, evict-now, rebalance: an instance id, or "oldest", "newest", "random", "all"
-	Count  int           // most machines for oldest, newest and random; 0 = 1
+	Count  int           // maximum for oldest, newest and random; 0 = 1
 	Of     string        // only these: a type, a zone, "zone/type" or a whole pool; "" = everywhere
-	For    time.Duration // market time; no-capacity, throttle (needed), slow-start (0 = forever)
+	For    time.Duration // market time; no-capacity, throttle (required), slow-start (0 = forever)
 	Boot   time.Duration // wall-clock time; slow-start
-	Factor float64       // slow-start: times as slow as usual
+	Factor float64       // slow-start: factor relative to the usual boot time
 }
 
 // Script is a list of steps, in any order of time.
 type Script []Step
 
-// ParseScript reads steps, one a line. Empty lines and what follows a # are left out.
+// ParseScript parses steps, one per line. Empty lines and comments after # are skipped.
 func ParseScript(text string) (Script, error) {
 	var script Script
 	for n, line := range strings.Split(text, "\n") {
@@ -162,7 +162,7 @@ func (s *Step) parseWhen(word string) (err error) {
 	return nil
 }
 
-// parseWord reads what comes after the verb and says how many words that was.
+// parseWord parses the word after the verb and returns how many words that was.
 func (s *Step) parseWord(words []string) (used int, err error) {
 	word := words[0]
 	if word == "of" || word == "for" || word == "boot" {
@@ -240,7 +240,7 @@ func (s Step) check() error {
 // MarshalText and UnmarshalText make a step a string in JSON and YAML.
 func (s Step) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the result of MarshalText.
 func (s *Step) UnmarshalText(b []byte) (err error) {
 	*s, err = ParseStep(string(b))
 	return err
@@ -252,7 +252,7 @@ type step struct {
 	at time.Time
 }
 
-// schedule orders the steps by time; of equal times the one written first comes first.
+// schedule orders the steps by time; ties keep the written order.
 func (s Script) schedule(start time.Time, r *region.Region) ([]step, error) {
 	var steps []step
 	for _, st := range s {
@@ -276,7 +276,7 @@ func sortSteps(steps []step) {
 	slices.SortStableFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
 }
 
-// do carries the step out and names the machines that it was for.
+// do executes the step and returns the affected machines.
 func (s Step) do(r *region.Region, m clock.Mapping, now time.Time) (targets []string, err error) {
 	of := region.Scope(s.Of)
 	if s.Target != "" {

@@ -14,8 +14,8 @@ const (
 	longestHeader = 64 << 10
 )
 
-// newServer serves programs of this host. Anything here can be requested without credentials, and a launch starts a process:
-// so requests that a web page elsewhere has a browser of this host make are refused.
+// newServer returns a server for programs of this host. Anything here can be requested without credentials, and a launch starts a process:
+// so requests that a foreign web page makes through a browser of this host are refused.
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{Handler: ownPrograms(handler), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: longestHeader}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// deleteRun deletes the files of a run that has ended. Its record stays with what the run has cost: deleting makes no room in a budget, and no
-// later job gets the name that the audit log has.
+// deleteRun deletes the files of an ended run. Its record stays with the run's cost: deleting makes no room in a budget, and no later job
+// reuses a name in the audit log.
 func (m *Manager) deleteRun(ctx context.Context, dir string) error {
 	release, err := rundir.HoldUntil(dir) // nobody resumes it meanwhile
 	if err != nil {
@@ -35,7 +35,7 @@ func (m *Manager) deleteRun(ctx context.Context, dir string) error {
 	return empty(dir)
 }
 
-// bury has a run's record stand for it: from then on it is no job, whatever becomes of its files.
+// bury replaces a run by its record: from then on it is no job, whatever happens to its files.
 func (m *Manager) bury(run dashboard.Summary) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +45,7 @@ func (m *Manager) bury(run dashboard.Summary) error {
 			return fmt.Errorf("%s is %s; stop it first", run.Run, j.State)
 		}
 		for _, o := range m.jobs {
-			if j.Sweep != "" && o.Sweep == j.Sweep && !o.State.Over() { // whose settings may come from its result
+			if j.Sweep != "" && o.Sweep == j.Sweep && !o.State.Over() { // whose settings may depend on its result
 				return fmt.Errorf("%s belongs to the sweep %s, of which %s is %s", run.Run, j.Sweep, o.ID, o.State)
 			}
 		}
@@ -78,7 +78,7 @@ func empty(dir string) (errs error) {
 	return errs
 }
 
-// deletedFor returns those deleted runs that a client may see.
+// deletedFor returns the deleted runs that a client may see.
 func (m *Manager) deletedFor(c access.Client) (out []dashboard.Summary) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,23 +11,23 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// Fence is what the job files of a group may write: for each field that it names, by its path ("kubernetes.namespace"), the values. An
-// empty value allows the field to be left out.
+// Fence limits the job files of a group: for each field in it, by its path ("kubernetes.namespace"), the permitted values. An empty value
+// permits omitting the field.
 type Fence map[string][]string
 
-// fenced are fields that choose rights of others by a name, where the job server's own rights reach them all. A group's jobs may use
-// such a cloud only where its fence has all of these.
+// fenced are fields that select others' rights by a name, where the job server's own rights reach them all. A group's jobs may use such a
+// cloud only if its fence has all of these.
 var fenced = map[string][]string{"kubernetes": {"namespace", "service_account", "image"}}
 
 // closed are fields that no list of values can fence. No group's job may have them.
 var closed = map[string][]string{"kubernetes": {"pod"}}
 
-// refuses returns why a job is not the group's to submit; nil = it is.
+// refuses returns why the group may not submit a job; nil = it may.
 func (f Fence) refuses(group string, job *config.Job) error {
 	return f.refusesText(group, job.Cloud, job.Resolved())
 }
 
-// refusesText judges a job file that has been read and resolved.
+// refusesText checks a job file that has been read and resolved.
 func (f Fence) refusesText(group, cloud string, resolved []byte) error {
 	for _, field := range fenced[cloud] {
 		if f[cloud+"."+field] == nil {
@@ -43,7 +43,7 @@ func (f Fence) refusesText(group, cloud string, resolved []byte) error {
 			return refuse(http.StatusForbidden, "group %s may not write %s.%s: volumes and secrets of a namespace are other groups', too", group, cloud, field)
 		}
 	}
-	for field, allowed := range f { // any order: one reason will do
+	for field, allowed := range f { // in any order: one reason will do
 		value, there := valueOf(file, field)
 		if block, _, below := strings.Cut(field, "."); !there && below && file[block] == nil {
 			continue // of a cloud that the job does not use
@@ -55,7 +55,7 @@ func (f Fence) refusesText(group, cloud string, resolved []byte) error {
 	return nil
 }
 
-// valueOf returns a field's value as a file has it; empty = it is not there.
+// valueOf returns a field's value as in a file; empty = missing.
 func valueOf(file map[string]any, field string) (value string, there bool) {
 	for {
 		name, rest, below := strings.Cut(field, ".")

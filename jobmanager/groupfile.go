@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Group is what a file of groups says about one.
+// Group is the entry of a group in a file of groups.
 type Group struct {
 	Tokens map[access.Right][]access.Sum
 	Quota  Quota
@@ -22,7 +22,7 @@ type Group struct {
 	Fence  Fence      // nil = none
 }
 
-// ReadGroups reads a file of groups, by name. Group access.All has tokens only.
+// ReadGroups reads a file of groups, by name. Group access.All has only tokens.
 func ReadGroups(path string) (map[string]Group, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -114,7 +114,7 @@ func readSums(n *yaml.Node, field string) (sums []access.Sum, err error) {
 	return sums, nil
 }
 
-// fieldsOf visits what a mapping has, each name once.
+// fieldsOf visits the entries of a mapping, each name once.
 func fieldsOf(n *yaml.Node, what string, visit func(name string, n *yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
 		return at(n, "%s is not a mapping: docs/server.md has an example", what)
@@ -141,7 +141,7 @@ func unknownField(n *yaml.Node, field string, known ...string) error {
 	return at(n, "there is no %q: %s", field, hint)
 }
 
-// at begins an error with the line that it is about.
+// at prefixes an error with its line.
 func at(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%d: %w", n.Line, fmt.Errorf(format, args...))
 }

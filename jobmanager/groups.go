@@ -31,10 +31,10 @@ func (m *Manager) groupOfJob(id string) string {
 	return ""
 }
 
-// account is what jobs have and have cost by group, which add up with the idle share to what all have cost.
+// account is the machines and costs of jobs by group, which with the idle share add up to the total.
 type account struct {
 	groups     map[string]*groupAccount
-	idle, rest market.USD // of the shared hosts: what no job pays, and an hour now
+	idle, rest market.USD // of the shared hosts: what no job pays, and the present hourly rate
 	total      market.USD
 	perHour    market.USD
 }
@@ -44,7 +44,7 @@ type groupAccount struct {
 	spent, perHour          market.USD
 }
 
-// accounts sums up what the journals of all runs say. Runs that were started by hand are of no group, as are jobs that name none.
+// accounts sums up the journals of all runs. Manually started runs belong to no group, like jobs that name none.
 func (m *Manager) accounts() account {
 	jobs := map[string]job{}
 	m.mu.Lock()
@@ -86,7 +86,7 @@ func (a *account) of(group string) *groupAccount {
 func (a *account) add(j job, s dashboard.Summary) {
 	spent, _ := market.ParseUSD(cmp.Or(s.Spent, "0")) // a run that has cost nothing yet has no figures
 	perHour, _ := market.ParseUSD(cmp.Or(s.PerHour, "0"))
-	if !j.Slots { // whose share is in what the hosts cost
+	if !j.Slots { // whose share is in the hosts' cost
 		a.total, a.perHour = a.total+spent, a.perHour+perHour
 	}
 	if j.Hosts {
@@ -107,7 +107,7 @@ func (a *account) add(j job, s dashboard.Summary) {
 	}
 }
 
-// answered returns the account as a client has it: of the groups that it may see, and of all together if it may see all.
+// answered returns a client's view of the account: the groups that it may see, and the total if it may see all.
 func (a account) answered(m *Manager, c access.Client) call.Account {
 	out := call.Account{Groups: []call.Group{}}
 	if seesAll(c) {

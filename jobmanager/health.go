@@ -12,18 +12,19 @@ import (
 	"github.com/tierml/tierml/watch/alert"
 )
 
-// HostExit is the exit code of a run that ended as its host was at fault, or a store or cloud did not answer: no fault of the job's.
+// HostExit is the exit code of a run that ended because its host was at fault, or a store or cloud did not answer, through no fault of the
+// job.
 const HostExit = 75
 
-// hostPatience is how long a job waits for a host, a store or a cloud that keeps its run from getting further.
+// hostPatience is how long a job waits for a host, a store or a cloud that keeps its run from making progress.
 const hostPatience = 24 * time.Hour
 
-// probeBytes are written and read to see whether the disk works: what a run writes before its first clock.
+// probeBytes are written and read to check whether the disk works: as many as a run writes before its first clock.
 const probeBytes = 1 << 20
 
-// health is what is known of the host. While it is ill the queue waits, and no end of a run is booked as its job's fault.
+// health is the state of the host. While it is ill the queue waits, and no end of a run is attributed to its job.
 //
-// Invariant: a start that a fault of the host has spoilt is not counted (record.Fruitless), but since when it is so (record.HostSince). A record that
+// Invariant: a start that failed because of the host does not count (record.Fruitless), but its time does (record.HostSince). A record that
 // could not be written is written once the host is well.
 type health struct {
 	ill   string // why; empty = it is well
@@ -52,7 +53,7 @@ func writeProbe(dir string) (err error) {
 	return errors.Join(err, file.Sync())
 }
 
-// examine looks at the host, and tells when it falls ill and when it is well again. It needs the lock.
+// examine checks the host, and reports when it falls ill and when it recovers. The lock must be held.
 func (m *Manager) examine() (ill string) {
 	why := probe(m.root)
 	m.health.again = time.Now().Add(lookAgain)
@@ -77,7 +78,7 @@ func (m *Manager) examine() (ill string) {
 	return ""
 }
 
-// blame books the end of a run: as the host's fault, for which the start does not count, or as its job's (empty). It needs the lock.
+// blame attributes the end of a run: to the host, in which case the start does not count, or to its job (empty). The lock must be held.
 func (m *Manager) blame(j *job, e ending) (host string) {
 	host = e.host
 	if ill := m.examine(); ill != "" {
@@ -94,7 +95,7 @@ func (m *Manager) blame(j *job, e ending) (host string) {
 		now := m.cfg.Now()
 		j.HostSince = &now
 		m.cfg.Log.Warn("a job waits for its host, a store or a cloud", "job", j.ID, "why", host)
-		if m.health.ill == "" { // else all get the host's fault
+		if m.health.ill == "" { // otherwise all get the host's fault
 			m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Host, Run: j.ID, Why: host + ": the job waits", At: now.UTC(), Clock: j.Clock})
 		}
 	}
@@ -106,7 +107,7 @@ func (j *job) outlasted(now time.Time) bool {
 	return j.HostSince != nil && now.Sub(*j.HostSince) > hostPatience
 }
 
-// waitsForHost is why the queue waits; empty = it does not. It needs the lock.
+// waitsForHost returns why the queue waits; empty = it does not. The lock must be held.
 func (m *Manager) waitsForHost() string {
 	if m.health.ill != "" && !time.Now().Before(m.health.again) {
 		m.examine()
@@ -117,7 +118,7 @@ func (m *Manager) waitsForHost() string {
 	return "waits for the job server's host: " + m.health.ill
 }
 
-// hostOf returns what a run that ended says of its host, by its exit code and its last words; empty = nothing.
+// hostOf returns the fault of the host in a run's exit code and last output; empty = none.
 func (j *job) hostOf(l *runProcess, code int) string {
 	if code != HostExit {
 		return ""

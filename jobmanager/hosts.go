@@ -11,10 +11,10 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// Shared hosts are a run like a job's: started, found, resumed and stopped by the same rules. Only the command is another, they have no
-// place in the queue, and jobs wait until they take requests.
+// Shared hosts are a run like a job's: started, found, resumed and stopped by the same rules. Only the command differs, they have no place
+// in the queue, and jobs wait until they accept requests.
 
-// keepHosts finds the shared hosts of a manager before, or enters those of Config.Hosts.
+// keepHosts finds the shared hosts of an earlier manager, or enters those of Config.Hosts.
 func (m *Manager) keepHosts() error {
 	for _, j := range m.inOrder() {
 		if j.Hosts && !j.State.Over() {
@@ -39,18 +39,18 @@ func (m *Manager) keepHosts() error {
 	return nil
 }
 
-// giveSlots decides whether a new job's machines are slots of the shared hosts: these are for jobs of the same cloud. Or all jobs' own
-// machines count. It needs the lock.
+// giveSlots decides whether a new job's machines are slots of the shared hosts, which are for jobs of the same cloud. Or all jobs' own
+// machines count. The lock must be held.
 func (m *Manager) giveSlots(j *job) {
 	if j.Counted = m.cfg.Slots > 0 && !j.Hosts; m.hosts == nil || j.Hosts {
 		return
 	}
 	file, err := config.Load(filepath.Join(j.dir, submittedFile))
 	hosts, hostsErr := config.LoadHosts(filepath.Join(m.hosts.dir, submittedFile))
-	j.Slots = err == nil && hostsErr == nil && file.Cloud == hosts.Cloud // what cannot be read is refused by its run
+	j.Slots = err == nil && hostsErr == nil && file.Cloud == hosts.Cloud // an unreadable file is refused by its run
 }
 
-// lacksHosts is why a job's slots cannot be requested yet; empty = they can. It needs the lock.
+// lacksHosts returns why a job's slots cannot be requested yet; empty = they can. The lock must be held.
 func (m *Manager) lacksHosts(j *job) string {
 	if !j.Slots {
 		return ""

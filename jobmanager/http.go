@@ -30,7 +30,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// served is a call of the API: the right to some group that its client needs at least, and what serves it.
+// served is a call of the API: the minimum right to some group that its client needs, and its handler.
 type served struct {
 	least access.Right
 	by    func(http.ResponseWriter, *http.Request) error
@@ -39,7 +39,7 @@ type served struct {
 // api serves a manager's calls.
 type api struct{ *Manager }
 
-// calls returns those of the API, by their patterns.
+// calls returns the API's calls, by pattern.
 func (m api) calls() map[string]served {
 	return map[string]served{
 		"GET /api/v1/jobs":                      {access.Watch, m.serveJobs},
@@ -76,8 +76,7 @@ func (m api) calls() map[string]served {
 	}
 }
 
-// Handler serves the API below /api/v1, and the dashboard everywhere else. access.Gate must stand before it: without one clients have no
-// rights.
+// Handler serves the API below /api/v1, and the dashboard everywhere else. access.Gate must precede it: without one clients have no rights.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	api := api{m}
@@ -98,7 +97,7 @@ func (m *Manager) Handler() http.Handler {
 	return audited(m, mux)
 }
 
-// refusal is an error that is the client's.
+// refusal is an error caused by the client.
 type refusal struct {
 	status int
 	error
@@ -126,10 +125,10 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(v) // the client may be gone
+	_ = encoder.Encode(v) // the client may have disconnected
 }
 
-// maxRequest is the largest request that is no file: a job file may have 1 MiB.
+// maxRequest is the largest request other than a file: a job file may have 1 MiB.
 const maxRequest = 4 << 20
 
 func read(w http.ResponseWriter, r *http.Request, into any) error {
@@ -145,7 +144,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// list answers with all jobs and runs that were started by hand, in the order of names.
+// list answers with all jobs and manually started runs, in order of names.
 func (m *Manager) list() []call.Job {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,7 +174,7 @@ func (m *Manager) list() []call.Job {
 	return out
 }
 
-// cutLast cuts NAME-N in two.
+// cutLast splits NAME-N.
 func cutLast(id string) (name, number string, found bool) {
 	if i := strings.LastIndexByte(id, '-'); i >= 0 {
 		return id[:i], id[i+1:], true
@@ -183,14 +182,14 @@ func cutLast(id string) (name, number string, found bool) {
 	return id, "", false
 }
 
-// tell adds to a run what is known of its job. It needs the lock.
+// tell adds job information to a run. The lock must be held.
 func (m *Manager) tell(s dashboard.Summary) call.Job {
 	out := call.Job{Summary: s}
 	j := m.jobs[s.Run]
 	if j == nil {
 		return out
 	}
-	if j.State != call.Running || !s.Active() { // else its run knows better what it does
+	if j.State != call.Running || !s.Active() { // otherwise its run knows better
 		out.State = string(j.State)
 	}
 	out.Submitted, out.Starts, out.Hosts, out.Group = &j.Submitted, j.Starts, j.Hosts, j.Group
@@ -204,7 +203,7 @@ func (m *Manager) tell(s dashboard.Summary) call.Job {
 	return out
 }
 
-// findJob gives the job or run that a client means, of those that it may see: its id, the name of a job, of which it takes the newest, or
+// findJob returns the job or run that a client names, of those that it may see: its id, the name of a job, which means the newest, or
 // "latest".
 func (m api) findJob(c access.Client, meant string) (call.Job, error) {
 	all := seen(c, m.list())
@@ -253,7 +252,7 @@ func (m api) serveJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if state, err := jobrun.ReadState(dir); err == nil { // else it has not begun
+	if state, err := jobrun.ReadState(dir); err == nil { // otherwise it has not begun
 		j.Cloud = state.Cloud
 	}
 	answer(w, http.StatusOK, j)
@@ -325,7 +324,7 @@ func (m api) serveWhy(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// waiting is why a job is not started that no scheduler decides about: for a budget or a quota. Its reason is empty where that is not so.
+// waiting returns why a job outside the scheduler is not started: a budget or a quota. The reason is empty if it is neither.
 func (m api) waiting(id string) (w call.Why) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -387,7 +386,7 @@ func (m api) serveScale(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// goesOn reports whether more can come of a job, for its followers.
+// goesOn reports whether followers may expect more from a job.
 func (m *Manager) goesOn(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -453,7 +452,7 @@ func (m api) serveLogs(w http.ResponseWriter, r *http.Request) error {
 		return r.FormValue("follow") != "" && stream.err == nil && m.goesOn(j.Run)
 	}, stream)
 	if none, ok := errors.AsType[runs.NoLog](err); ok {
-		if stream.begun { // others of the names have logs
+		if stream.begun { // other names have logs
 			return nil
 		}
 		return refusal{http.StatusNotFound, none}
@@ -461,7 +460,7 @@ func (m api) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// serveFile returns one of those files of a run that a client may have.
+// serveFile returns a file of a run that a client may have.
 func (m api) serveFile(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := m.path(r)
 	if err != nil {
@@ -481,18 +480,18 @@ func (m api) serveFile(w http.ResponseWriter, r *http.Request) error {
 	defer file.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if name == rundir.ModelFile {
-		_, _ = io.Copy(w, file) // the client may be gone
+		_, _ = io.Copy(w, file) // the client may have disconnected
 		return nil
 	}
 	return dashboard.CopyLines(w, file, m.inputs.outOfPlace)
 }
 
-// stream is an answer that comes in lines, as clients see them. Its first error stays.
+// stream is a response in lines, as clients see them. Its first error stays.
 type stream struct {
 	w     http.ResponseWriter
 	kind  string
 	shown func(string) string
-	half  []byte // the beginning of a line
+	half  []byte // an incomplete line
 	begun bool
 	err   error
 }
@@ -516,7 +515,7 @@ func (s *stream) write(text []byte) {
 	}
 }
 
-// Write returns that of io.Writer.
+// Write implements io.Writer.
 func (s *stream) Write(p []byte) (int, error) {
 	s.write(p)
 	return len(p), s.err

@@ -26,9 +26,10 @@ import (
 
 // inputsDir holds uploaded files: inputs/CLIENT/SHA256/NAME, where CLIENT is the SHA-256 of the token that sent them.
 //
-// Invariant: a folder that is visible has what its name says, and nothing in it is ever written again. Of one file the folder's name is the
-// SHA-256 of its content. Of several, which a reader looks for next to each other, it is that of their listing, which lies with them. A folder
-// is made under another name, and renamed once its content was hashed. It belongs to its client: no other one can name it, or see that it is there.
+// Invariant: a visible folder contains what its name says, and is never changed again. For one file the folder's name is the SHA-256 of its
+// content. For several, which a reader expects next to each other, it is that of their listing, which is stored with them. A folder is
+// created under another name, and renamed once its content was hashed. It belongs to its client: no other client can name it, or see that
+// it exists.
 const inputsDir = "inputs"
 
 // listingFile is in a folder with several files: a line "SHA256 NAME" for each. No upload can have its name.
@@ -43,22 +44,22 @@ var (
 // inputs are the files that clients have uploaded.
 type inputs struct {
 	cfg Config
-	dir string // below it a folder for each client
+	dir string // parent of a folder for each client
 
 	reserved atomic.Int64 // bytes
 }
 
-// space is what one client has uploaded.
+// space is one client's uploads.
 type space struct {
 	*inputs
-	dir string // below it a folder for each upload
+	dir string // parent of a folder for each upload
 }
 
 func (in *inputs) of(r *http.Request) space {
 	return space{in, filepath.Join(in.dir, access.ClientOf(r.Context()).ID())}
 }
 
-// path returns where an uploaded file is. Nothing that a client says leaves the directory.
+// path returns where an uploaded file is. A client's input cannot leave the directory.
 func (s space) path(sum, name string) (string, error) {
 	if !sumText().MatchString(sum) || !nameText().MatchString(name) {
 		return "", refuse(http.StatusBadRequest, "an input is named by its SHA-256 in hexadecimal digits and a plain file name")
@@ -66,7 +67,7 @@ func (s space) path(sum, name string) (string, error) {
 	return filepath.Join(s.dir, sum, name), nil
 }
 
-// find is path for a file that must be there, and is kept from now on for as long as any.
+// find is path for a file that must exist, and is now kept at least as long as any.
 func (s space) find(sum, name string) (string, error) {
 	path, err := s.path(sum, name)
 	if err != nil {
@@ -86,7 +87,7 @@ func (in *inputs) serveHas(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveUpload takes in a file whose content has the SHA-256 of its folder.
+// serveUpload stores a file whose content has the SHA-256 of its folder.
 func (in *inputs) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	sum, name := r.PathValue("sum"), r.PathValue("name")
 	if r.URL.RawQuery != "" {
@@ -105,7 +106,7 @@ func (in *inputs) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveListing puts files that were uploaded before together in a folder, which has the SHA-256 of the listing that is sent.
+// serveListing combines earlier uploads in a folder, which has the SHA-256 of the listing that is sent.
 func (in *inputs) serveListing(w http.ResponseWriter, r *http.Request) error {
 	listing, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
@@ -119,7 +120,7 @@ func (in *inputs) serveListing(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// prepare makes a folder that fill fills, and shows it under its sum unless fill fails.
+// prepare creates a folder with fill, and publishes it under its sum unless fill fails.
 func (s space) prepare(sum string, fill func(folder string) error) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
@@ -129,7 +130,7 @@ func (s space) prepare(sum string, fill func(folder string) error) error {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
 	defer func() {
-		_ = os.RemoveAll(folder) // renamed, or of no use
+		_ = os.RemoveAll(folder) // renamed, or useless
 		_ = os.Remove(s.dir)     // if it is empty
 	}()
 	if err := fill(folder); err != nil {
@@ -139,7 +140,7 @@ func (s space) prepare(sum string, fill func(folder string) error) error {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
 	err = os.Rename(folder, filepath.Join(s.dir, sum))
-	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) { // the same content is there: what has another name is added
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) { // the same content exists: files with other names are added
 		err = s.add(folder, filepath.Join(s.dir, sum))
 	}
 	if err != nil {
@@ -148,7 +149,7 @@ func (s space) prepare(sum string, fill func(folder string) error) error {
 	return nil
 }
 
-// add links the files of a folder into another, but for names that are there.
+// add links the files of a folder into another, except existing names.
 func (s space) add(from, to string) error {
 	files, err := os.ReadDir(from)
 	if err != nil {
@@ -183,7 +184,7 @@ func (s space) take(want, name string, from io.Reader) error {
 	})
 }
 
-// gather makes the folder of a listing.
+// gather creates the folder of a listing.
 func (s space) gather(want string, listing []byte) error {
 	if got := sha256.Sum256(listing); hex.EncodeToString(got[:]) != want {
 		return refuse(http.StatusUnprocessableEntity, "the listing has the SHA-256 %x, not %s", got, want)
@@ -206,7 +207,7 @@ func (s space) gather(want string, listing []byte) error {
 	})
 }
 
-// parseListing reads the sums of a listing, by name.
+// parseListing parses the sums of a listing, by name.
 func parseListing(listing []byte) (map[string]string, error) {
 	files := map[string]string{}
 	for line := range strings.Lines(string(listing)) {
@@ -222,7 +223,7 @@ func parseListing(listing []byte) (map[string]string, error) {
 	return files, nil
 }
 
-// inPlace replaces "uploaded:SHA256/NAME" by the path of the client's file, and gives the folders of those that it has replaced.
+// inPlace replaces "uploaded:SHA256/NAME" by the path of the client's file, and returns the folders of the replaced ones.
 func (s space) inPlace(text []byte) (_ []byte, folders []string, err error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
@@ -260,7 +261,7 @@ func (s space) inPlace(text []byte) (_ []byte, folders []string, err error) {
 	return out.Bytes(), folders, nil
 }
 
-// outOfPlace undoes inPlace in a text that is shown to clients: they see no path of this host's inputs.
+// outOfPlace reverts inPlace in a text for clients, which must not see this host's paths.
 func (in *inputs) outOfPlace(text string) string {
 	if !strings.Contains(text, in.dir) {
 		return text
@@ -269,11 +270,11 @@ func (in *inputs) outOfPlace(text string) string {
 	return placed.ReplaceAllString(text, call.Uploaded+"$1")
 }
 
-// InputsVariable has, for the process of a submitted job, the directory of inputs.
+// InputsVariable passes the directory of inputs to the process of a submitted job.
 const InputsVariable = "TIERML_INPUTS"
 
-// VerifyInputs hashes again those of a job's files that were uploaded, below the directory root: what is read when a job starts is what was
-// submitted, regardless of writers to the directory meanwhile. A file that is missing is left to its reader.
+// VerifyInputs checks the hashes of a job's uploaded files, below the directory root: what is read when a job starts is what was submitted,
+// regardless of writers to the directory meanwhile. A missing file is left to its reader.
 func VerifyInputs(root string, paths []string) error {
 	for _, path := range paths {
 		below, err := filepath.Rel(root, path)
@@ -327,18 +328,18 @@ func hasSum(path, want string) error {
 	return nil
 }
 
-// load reads a job file that a client has sent, which may name what is in these folders.
+// load reads a client's job file, which may name what is in these folders.
 func (in *inputs) load(path string, folders []string) (*config.Job, error) {
 	return config.LoadForeign(path, config.Foreign{Allow: append(folders, in.cfg.Allow...)})
 }
 
-// coming begins the names of folders that are not there in full, or are being removed.
+// coming is the prefix of folders that are incomplete, or being removed.
 const coming = ".coming-"
 
-// scratchDir holds what is needed while a request is answered. A job server begins with none.
+// scratchDir holds temporary files of requests. A job server starts with an empty one.
 const scratchDir = "scratch"
 
-// scratch makes a folder in it, mode 0700; the caller removes it.
+// scratch creates a folder in it, mode 0700; the caller removes it.
 func (in *inputs) scratch() (string, error) {
 	all := filepath.Join(in.cfg.Home, scratchDir)
 	if err := os.MkdirAll(all, 0o700); err != nil {
@@ -347,10 +348,10 @@ func (in *inputs) scratch() (string, error) {
 	return os.MkdirTemp(all, "")
 }
 
-// removeHalves removes what uploads and other requests left that a job server's end broke off.
+// removeHalves removes remains of uploads and other requests that were interrupted by a job server's end.
 func (in *inputs) removeHalves() {
 	_ = os.RemoveAll(filepath.Join(in.cfg.Home, scratchDir))
-	halves, _ := filepath.Glob(filepath.Join(in.dir, "*", coming+"*")) // the pattern is right
+	halves, _ := filepath.Glob(filepath.Join(in.dir, "*", coming+"*")) // the pattern is valid
 	older, _ := filepath.Glob(filepath.Join(in.dir, coming+"*"))
 	for _, path := range append(halves, older...) {
 		_ = os.RemoveAll(path)
@@ -358,16 +359,16 @@ func (in *inputs) removeHalves() {
 	}
 }
 
-// lookAtRoom is how many bytes are taken in before the room on the disk is looked at again.
+// lookAtRoom is the number of received bytes after which the free space is checked again.
 const lookAtRoom = 16 << 20
 
-// incoming is the body of an upload: it may come slowly, but not stall, and ends before the disk is full. Journals and
-// checkpoints of active runs need the room that is left.
+// incoming is the body of an upload: it may arrive slowly, but not stall, and ends before the disk is full. Journals and checkpoints of
+// active runs need the remaining space.
 type incoming struct {
 	from    io.Reader
 	w       http.ResponseWriter
 	room    func(bytes int64) error
-	unknown int // bytes since the room was looked at
+	unknown int // bytes since the space was checked
 }
 
 func (i *incoming) Read(p []byte) (int, error) {
@@ -383,13 +384,13 @@ func (i *incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// incomingBody is one that can be closed.
+// incomingBody is a closable one.
 type incomingBody struct {
 	incoming
 	io.Closer
 }
 
-// reserve is room for bytes that come by and by, until they are given back: those that have come count twice meanwhile.
+// reserve is space for bytes that arrive gradually, until it is released: received bytes count twice meanwhile.
 func (in *inputs) reserve(bytes int64) (giveBack func(), err error) {
 	in.reserved.Add(bytes)
 	giveBack = func() { in.reserved.Add(-bytes) }
@@ -400,7 +401,7 @@ func (in *inputs) reserve(bytes int64) (giveBack func(), err error) {
 	return giveBack, nil
 }
 
-// room reports whether this many bytes can be taken in.
+// room reports whether this many bytes can be received.
 func (in *inputs) room(bytes int64) error {
 	free, err := in.free()
 	if err == nil && free-in.reserved.Load() < in.cfg.KeepFree+bytes {

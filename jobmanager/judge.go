@@ -8,39 +8,39 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// facts are what can be known of a job, also by a job server that has just been started: from its record, its run's journal,
-// and whether a process holds the run's directory.
+// facts are what can be known about a job, even by a restarted job server: from its record, its run's journal, and whether a process holds
+// the run's directory.
 type facts struct {
-	stop      bool   // a user wants it to end
-	again     bool   // a user wants it resumed after its end
+	stop      bool   // a user requested its end
+	again     bool   // a user requested resuming it after its end
 	held      bool   // its run is active
 	began     bool   // its journal has a line
-	outcome   string // the journal's last word; empty: none, the run was killed or has not begun
+	outcome   string // the journal's outcome; empty: none, the run was killed or has not begun
 	why       string // and its reason
-	fruitless int    // starts in a row that brought it no further
+	fruitless int    // consecutive starts without progress
 	refused   string // why its run did not start and will not; known only to its starter
-	host      string // the fault of the host, a store or a cloud by which its run ended; empty: the job's own
+	host      string // the fault of the host, a store or a cloud that ended its run; empty: the job's own
 	outlasted bool   // which has lasted for longer than a job waits
 }
 
-// verdict is what a job's state is, and whether its run must be started or resumed.
+// verdict is a job's state, and whether its run must be started or resumed.
 type verdict struct {
 	state call.State
 	why   string
 	start bool
 }
 
-// patience is how many starts in a row may bring a job no further.
+// patience is the maximum number of consecutive starts without progress.
 const patience = 5
 
-// judge returns the whole of the job server's deciding: the same facts give the same verdict before and after a restart.
+// judge makes all decisions of the job server: the same facts give the same verdict before and after a restart.
 //
 // A fault of the host ends no job, whatever its run made of it, until it has lasted for long.
 //
-// The cases are in the order of what is certain. A run that is active goes before all else, because its journal is not at its end. A wish to
-// resume goes before the journal's last word, which it is meant to undo, and is cleared by the start. The last word goes before wishes
-// to stop and failures to start, as the run knew best why it ended. Only without a last word, when the run was killed or never began, does
-// it matter what was wished and how often starting was in vain: machines may be left, and ending them takes a run.
+// The cases are ordered by certainty. An active run comes first, because its journal is incomplete. A request to resume precedes the
+// journal's outcome, which it should undo, and is cleared by the start. The outcome precedes requests to stop and failures to start, as the
+// run knew best why it ended. Only without an outcome, when the run was killed or never began, do requests and failed starts matter:
+// machines may be left, and ending them takes a run.
 func judge(f facts) verdict {
 	hosts := f.host != "" && !f.stop && (f.outcome != "interrupted" || systemsWish(f.why))
 	switch {
@@ -71,7 +71,7 @@ func judge(f facts) verdict {
 	case f.fruitless >= patience:
 		return verdict{state: call.Failed, why: fmt.Sprintf("its run was killed, or failed to start, %d times in a row without getting further; "+
 			"machines of a real cloud may be left: `tierml leaks`", f.fruitless)}
-	case f.stop: // killed meanwhile: its machines may be there still, and ending them takes a run
+	case f.stop: // killed meanwhile: its machines may still be running, and ending them takes a run
 		return verdict{state: call.Stopping, why: "its run was killed; it is restarted to end its machines", start: true}
 	case f.began:
 		return verdict{state: call.Queued, why: "its run was killed; resumes from its journal and checkpoints", start: true}
@@ -79,7 +79,7 @@ func judge(f facts) verdict {
 	return verdict{state: call.Queued, start: true}
 }
 
-// systemsWish reports whether a run was ended by what a system does when it goes down, or by who no longer reads its output.
+// systemsWish reports whether a run was ended by a system's shutdown, or because its output is no longer read.
 func systemsWish(why string) bool {
 	return strings.HasPrefix(why, "its output cannot be written") || strings.HasPrefix(why, "SIGTERM") || strings.HasPrefix(why, "SIGHUP")
 }

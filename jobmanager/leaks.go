@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// endExpiredMachines ends leaks every ten minutes: machines past their lease, of the clusters that jobs here have used. The first time is
+// endExpiredMachines ends leaks every ten minutes: machines past their lease, in the clusters that jobs here have used. The first time is
 // late enough for runs that have just been restarted to renew their leases.
 func (m *Manager) endExpiredMachines(ctx context.Context) {
 	if m.cfg.EndExpiredMachines == nil {
@@ -25,7 +25,7 @@ func (m *Manager) endExpiredMachines(ctx context.Context) {
 	}
 }
 
-// endLeaks goes through all clusters once. Known caches the cluster of each job file.
+// endLeaks checks all clusters once. Known caches the cluster of each job file.
 func (m *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
 	done := map[cluster]bool{{}: true}
 	for _, file := range m.submittedFiles() {
@@ -62,7 +62,7 @@ type cluster struct{ cloud, project, region, name, endpoint string }
 func clusterOf(file string) cluster {
 	job, err := config.Load(file)
 	if err != nil {
-		return cluster{} // nothing can be bought by it either
+		return cluster{} // it cannot buy anything either
 	}
 	at := job.Installation()
 	if at == nil {

@@ -1,11 +1,11 @@
-// Package jobmanager runs jobs for others: it accepts them over HTTP, runs each as `tierml run` does, in a process of its own,
-// and resumes them after it was killed or the machine was started again.
+// Package jobmanager runs jobs for others: it accepts them over HTTP, runs each like `tierml run`, in a process of its own, and resumes
+// them after it was killed or the machine was restarted.
 //
-// The processes are in sessions of their own, and survive the job manager however it ends. All that it needs to find them again
-// is on disk: a job's record in its run's directory, the run's journal, and the lock that a run holds on its directory
-// (rundir.Hold). A job's state, and what to do about it, follows from these alone (judge).
+// The processes have their own sessions, and survive the job manager however it ends. Everything it needs to find them again is on disk: a
+// job's record in its run's directory, the run's journal, and the lock that a run holds on its directory (rundir.Hold). A job's state, and
+// what to do about it, follows from these alone (judge).
 //
-// It knows nothing about how training works, what machines are, and what a run costs.
+// It knows nothing about how training works, what machines are, or what a run costs.
 package jobmanager
 
 import (
@@ -40,34 +40,34 @@ type Config struct {
 	Home       string       // the directory that holds runs and inputs
 	Command    []string     // begins every command of tierml: the program
 	Hosts      string       // a file of machines that jobs with cloud: local share; empty = each has its own
-	Slots      int          // how many transient machines of their own all jobs have, by the Scheduler; 0 = it shares the Hosts
-	Scheduler  sched.Policy // shares the slots among jobs; nil = first come, first served
+	Slots      int          // total number of jobs' own transient machines that the Scheduler grants; 0 = it grants slots of the Hosts
+	Scheduler  sched.Policy // grants slots to jobs; nil = first come, first served
 	MaxRunning int          // jobs at a time
-	MaxQueued  int          // jobs that wait; more are refused
+	MaxQueued  int          // waiting jobs; more are refused
 	MaxUpload  int64        // bytes of one input file
-	JobMemory  int64        // the most memory of each process of a job or plan, in bytes; 0 = unlimited
-	// EndExpiredMachines ends machines with expired leases, of the cluster that a job file names; nil = they are left.
+	JobMemory  int64        // memory limit of each process of a job or plan, in bytes; 0 = unlimited
+	// EndExpiredMachines ends machines with expired leases, in the cluster that a job file names; nil = they stay.
 	EndExpiredMachines func(ctx context.Context, file string) error
-	KeepInputs         time.Duration // how long inputs are kept that no job needs; 0 = forever
+	KeepInputs         time.Duration // how long unused inputs are kept; 0 = forever
 	Log                *slog.Logger
 	Now                func() time.Time                // the wall clock
 	Limits             budget.Cluster                  // of all jobs together
-	Budgets            map[string]market.USD           // of all jobs of a group together, ended ones included
+	Budgets            map[string]market.USD           // of all jobs of a group together, including ended ones
 	Quotas             map[string]Quota                // of groups
 	Fences             map[string]Fence                // of all groups; nil for one without
 	Notifier           *alert.Notifier                 // for all jobs; nil = no alerts
-	Allow              []string                        // what submitted jobs may name besides what is uploaded: see config.Foreign
-	KeepFree           int64                           // bytes of the disk that uploads leave
+	Allow              []string                        // what submitted jobs may name besides uploads: see config.Foreign
+	KeepFree           int64                           // bytes of the disk that uploads leave free
 	Free               func(dir string) (int64, error) // nil = the file system is queried
 }
 
 // Manager holds the jobs of a directory.
 //
-// Invariant: what must outlive this process is on disk before it is acted upon or answered: a job's record, which this manager writes, and its
-// run's journal and lock, which the run has. jobs caches records; a manager that begins has no other source.
+// Invariant: what must outlive this process is on disk before it is acted upon or answered: a job's record, which this manager writes, and
+// its run's journal and lock, which the run has. jobs caches records; a new manager has no other source.
 //
-// A job's life: Submit writes the record. startDue starts its run when it is its turn. supervise waits for the run's end and passes wishes
-// on. rule asks judge what the end means: it has ended, or is started again after backOff.
+// A job's life: Submit writes the record. startDue starts its run at its turn. supervise waits for the run's end and forwards requests.
+// rule asks judge what the end means: it has ended, or is started again after backOff.
 //
 // The next manager finds each job by these (find), whenever this one dies:
 //   - before the record is written: the directory is no job, and the client has no answer.
@@ -82,9 +82,9 @@ type Manager struct {
 	root   string // of the runs
 	board  *dashboard.Board
 	wake   chan struct{}
-	plans  chan struct{} // a place for each that is being made
+	plans  chan struct{} // a place for each plan being made
 	inputs inputs
-	// release gives the directory to the next manager.
+	// release passes the directory to the next manager.
 	release func()
 
 	mu        sync.Mutex
@@ -92,32 +92,32 @@ type Manager struct {
 	deleted   []record        // of runs whose files were deleted
 	number    int64           // of the newest
 	tending   sync.WaitGroup
-	decided   map[limited]budget.Decision // about the limits, last
-	hosts     *job                        // the shared hosts; nil = there are none
+	decided   map[limited]budget.Decision // last decisions about the limits
+	hosts     *job                        // the shared hosts; nil = none
 	launcher  launcher
-	scheduler *scheduler // nil = there is none
+	scheduler *scheduler // nil = none
 	health    health
 }
 
-// job is one that was submitted.
+// job is a submitted job.
 type job struct {
 	record
 	dir       string
-	tended    bool           // a process of its run is there, or its end is being judged
-	notBefore time.Time      // it is not started again, by the time of this process, which cannot be set: not Config.Now's
+	tended    bool           // its run has a process here, or its end is being judged
+	notBefore time.Time      // it is not started before, by the time of this process, which cannot be set: not Config.Now's
 	pid       int            // of the run that was started here
 	wished    chan struct{}  // closed when its end is requested, or requested more strongly
-	asked     *grants.Asked  // of a scheduler; nil = not read yet
+	asked     *grants.Asked  // for a scheduler; nil = not read yet
 	sweep     *config.Job    // of a sweep's first trial: the sweep as submitted; nil = not read yet
 	params    map[string]any // of a trial; nil = not read yet
 	deadline  time.Time      // in market time, read with asked; zero = none
 	unsaved   bool           // its record could not be written
-	unrated   bool           // what its run costs an hour is not known yet
+	unrated   bool           // its run's hourly cost is unknown yet
 	started   time.Time      // its run, by the time of this process
-	most      *int           // transient machines, as its file says; nil = not read yet
+	most      *int           // transient machines, by its file; nil = not read yet
 }
 
-// Open takes a directory, which no other manager may have, and reads what is known of its jobs.
+// Open opens a directory, which no other manager may have, and reads what is known about its jobs.
 func Open(cfg Config) (*Manager, error) {
 	home, err := filepath.Abs(cfg.Home)
 	if err != nil {
@@ -155,7 +155,7 @@ func Open(cfg Config) (*Manager, error) {
 		m.number = max(m.number, r.Number)
 		if r.Deleted != nil {
 			m.deleted = append(m.deleted, r)
-			err = errors.Join(err, empty(filepath.Join(root, r.ID))) // what a job server before this one left
+			err = errors.Join(err, empty(filepath.Join(root, r.ID))) // left by an earlier job server
 			continue
 		}
 		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
@@ -167,7 +167,7 @@ func Open(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Run starts what waits, tends what runs, and finds runs of a manager before it, until the context ends. Runs continue then.
+// Run starts waiting jobs, supervises running ones, and finds runs of an earlier manager, until the context ends. Runs continue then.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.release()
 	var following sync.WaitGroup
@@ -193,7 +193,7 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// find judges every job that is not over as a job server before left it.
+// find judges every unfinished job as an earlier job server left it.
 func (m *Manager) find(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -210,7 +210,7 @@ func (m *Manager) find(ctx context.Context) {
 	}
 }
 
-// inOrder needs the lock.
+// inOrder requires the lock.
 func (m *Manager) inOrder() []*job {
 	all := make([]*job, 0, len(m.jobs))
 	for _, j := range m.jobs {
@@ -220,17 +220,17 @@ func (m *Manager) inOrder() []*job {
 	return all
 }
 
-// ending is what only the process that started a run knows of its end. The zero ending: nothing.
+// ending is what only the process that started a run knows about its end. The zero ending: nothing.
 type ending struct {
-	counted bool   // its start was, in record.Fruitless
+	counted bool   // its start was counted in record.Fruitless
 	refused string // why the run was refused; empty = it was not
-	host    string // the fault of the host, a store or a cloud for which it ended; empty = none
+	host    string // the fault of the host, a store or a cloud that ended it; empty = none
 }
 
-// rule applies judge's verdict on a job without an active run. It needs the lock.
+// rule applies judge's verdict on a job without an active run. The lock must be held.
 func (m *Manager) rule(ctx context.Context, j *job, e ending) {
 	f, clock := m.look(ctx, j)
-	if j.Journal > 0 && journalSize(j.dir) == j.Journal { // the run was resumed and wrote nothing: its last word is of before
+	if j.Journal > 0 && journalSize(j.dir) == j.Journal { // the run was resumed and wrote nothing: the outcome is the previous one
 		f.outcome, f.why = "", ""
 	}
 	if clock > j.Clock {
@@ -243,7 +243,7 @@ func (m *Manager) rule(ctx context.Context, j *job, e ending) {
 	}
 	f.fruitless, f.refused = j.Fruitless, e.refused
 	v := judge(f)
-	if v.start && f.outcome != "" { // it begins anew, on machines that others may have by now
+	if v.start && f.outcome != "" { // it restarts, on machines that may belong to others by now
 		m.scheduler.forget(j)
 	}
 	before := j.State
@@ -257,7 +257,7 @@ func (m *Manager) rule(ctx context.Context, j *job, e ending) {
 		_ = os.Remove(filepath.Join(j.dir, jobrun.SecretsFile)) // a job without secrets has none
 	}
 	j.notBefore = time.Now().Add(backOff(max(j.Fruitless, j.HostFaults)))
-	_ = m.save(j) // else it is written later
+	_ = m.save(j) // otherwise it is written later
 	if before != j.State || j.Why != "" {
 		m.cfg.Log.Info("a job", "job", j.ID, "state", string(j.State), "why", j.Why)
 	}
@@ -278,7 +278,7 @@ func (m *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
 	if run.State != status.Killed && !run.Active() {
 		f.outcome, f.why = run.State, run.Why
 	}
-	if j.Hosts { // they have no clocks: each time that they begin is progress
+	if j.Hosts { // they have no clocks: each start is progress
 		entries, _, _ := journal.ReadFile(filepath.Join(j.dir, rundir.JournalFile)) // as above
 		for _, e := range entries {
 			if e.Kind == journal.Start {
@@ -290,18 +290,18 @@ func (m *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
 	return f, run.Clock
 }
 
-// began reports whether a run's journal has a line: then it resumes with --resume, else it starts.
+// began reports whether a run's journal has a line: then it resumes with --resume, otherwise it starts.
 func began(dir string) bool {
 	r, err := runs.Open(dir)
 	if err != nil {
 		return false
 	}
 	defer r.Close()
-	entries, _, _ := r.More() // a bad line is the run's to complain of
+	entries, _, _ := r.More() // the run reports a bad line
 	return len(entries) > 0
 }
 
-// journalSize returns 0 where there is no journal.
+// journalSize returns 0 if there is no journal.
 func journalSize(dir string) int64 {
 	info, err := os.Stat(filepath.Join(dir, rundir.JournalFile))
 	if err != nil {
@@ -321,7 +321,7 @@ func (m *Manager) save(j *job) error {
 	return err
 }
 
-// startDue starts the runs whose turn it is, and says how long nothing is due.
+// startDue starts the runs whose turn it is, and returns how long nothing is due.
 func (m *Manager) startDue(ctx context.Context) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -344,7 +344,7 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 			continue
 		}
 		switch {
-		case j.State == call.Stopping: // what is to end does not wait for others
+		case j.State == call.Stopping: // a stopping job does not wait for others
 		case bounds{m}.heldBy(j) != "":
 			continue
 		case j.Hosts: // they are no job
@@ -364,30 +364,30 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 	return next
 }
 
-// placed reports whether a job is one of those that run at a time: it has a run, or was granted slots to begin with.
+// placed reports whether a job counts as running: it has a run, or was granted slots to begin with.
 func (j *job) placed() bool {
 	return !j.Hosts && (j.tended || j.Granted > 0 && j.Starts == 0 && !j.State.Over())
 }
 
-// nudge has Run look what is due.
+// nudge makes Run check what is due.
 func (m *Manager) nudge() {
 	select {
 	case m.wake <- struct{}{}:
-	default: // a signal is pending already
+	default: // a signal is already pending
 	}
 }
 
 // errFull is the refusal of a job too many.
 var errFull = errors.New("the queue is full")
 
-// Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's, client and user who submits it.
+// Submit accepts a job. Text is a valid job file, with all files in place; name is the job's, client and user are its submitter.
 func (m *Manager) Submit(name string, text []byte, secrets map[string]string, client, user string) (id string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.submitLocked(name, text, secrets, record{Client: client, User: user})
 }
 
-// admit refuses jobs beyond the most that may wait. It needs the lock.
+// admit refuses jobs beyond the maximum that may wait. The lock must be held.
 func (m *Manager) admit(jobs int) error {
 	waiting := 0
 	for _, j := range m.jobs {
@@ -414,7 +414,7 @@ func (m *Manager) submitLocked(name string, text []byte, secrets map[string]stri
 	return j.ID, nil
 }
 
-// enter makes a job's directory and its record. It needs the lock.
+// enter creates a job's directory and its record. The lock must be held.
 func (m *Manager) enter(name string, text []byte, secrets map[string]string, r record) (*job, error) {
 	dir, err := rundir.NewBelow(m.root, name)
 	if err != nil {
@@ -438,7 +438,7 @@ func (m *Manager) enter(name string, text []byte, secrets map[string]string, r r
 	return j, nil
 }
 
-// Stop asks for a job's end, in order or at once. The wish is on disk before it returns.
+// Stop requests a job's end, graceful or immediate. The request is on disk before it returns.
 func (m *Manager) Stop(ctx context.Context, id, by string, now bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -457,13 +457,13 @@ func (m *Manager) Stop(ctx context.Context, id, by string, now bool) error {
 		return nil
 	}
 	j.State = call.Stopping
-	_ = m.save(j) // else it is written later
+	_ = m.save(j) // otherwise it is written later
 	close(j.wished)
 	j.wished = make(chan struct{})
 	return nil
 }
 
-// stopForeign ends a run of the directory that was started by hand.
+// stopForeign ends a manually started run of the directory.
 func (m *Manager) stopForeign(ctx context.Context, id, by string, now bool) error {
 	dir := filepath.Join(m.root, id)
 	if !rundir.Held(dir) {
@@ -486,7 +486,7 @@ var (
 	errGoesOn   = errors.New("it is queued or running")
 )
 
-// Resume queues a job again that was stopped or has failed.
+// Resume queues a stopped or failed job again.
 func (m *Manager) Resume(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -502,7 +502,7 @@ func (m *Manager) Resume(id string) error {
 	j.Stop, j.Now, j.By, j.Again, j.Fruitless, j.Ended = false, false, "", true, 0, nil
 	m.scheduler.forget(j)
 	j.State, j.Why, j.notBefore = call.Queued, "resumes from its saved state", time.Time{}
-	_ = m.save(j) // else it is written later
+	_ = m.save(j) // otherwise it is written later
 	m.nudge()
 	return nil
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/tierml/tierml/sched/grants"
 )
 
-// offered is what a scheduler has for all jobs together at the most: transient hosts, or machines of jobs' own.
+// offered is the maximum that a scheduler has for all jobs together: transient hosts, or jobs' own machines.
 type offered struct {
-	machines int             // of jobs' own; 0 = they share hosts
+	machines int             // jobs' own machines; 0 = they share hosts
 	cloud    string          // of the hosts
 	hosts    int             // at a time
 	least    sched.Resources // of a host
 	types    []market.InstanceType
 }
 
-// supplyOf returns what a file of shared hosts allows.
+// supplyOf returns what a file of shared hosts permits.
 func supplyOf(file string) (s supply, o offered, err error) {
 	job, err := config.LoadHosts(file)
 	if err != nil {
@@ -68,12 +68,12 @@ func supplyOf(file string) (s supply, o offered, err error) {
 	return s, o, nil
 }
 
-// unitOf returns what a machine of a type takes: vCPUs, memory in MiB, and GPUs.
+// unitOf returns the resources of a machine type: vCPUs, memory in MiB, and GPUs.
 func unitOf(t market.InstanceType) sched.Resources {
 	return sched.Resources{float64(t.VCPU), float64(t.MemoryMiB), float64(t.GPU.Count)}
 }
 
-// room returns how many workers of a size there may be at a time.
+// room returns the maximum number of workers of a size at a time.
 func (o offered) room(unit sched.Resources) int {
 	if o.machines > 0 {
 		return o.machines
@@ -81,13 +81,13 @@ func (o offered) room(unit sched.Resources) int {
 	return o.hosts * grants.Units(o.least, unit)
 }
 
-// workers returns how many of the smallest size there may be.
+// workers returns the maximum number of the smallest size.
 func (o offered) workers() int { return o.room(sched.Resources{1}) }
 
 // concerns reports whether a job's machines are among these: slots are for jobs of the hosts' cloud.
 func (o offered) concerns(job *config.Job) bool { return o.machines > 0 || job.Cloud == o.cloud }
 
-// refuses is why a job would never start here; nil = it will.
+// refuses returns why a job would never start here; nil = it will.
 func (o offered) refuses(job *config.Job) error {
 	a := o.asked(job)
 	switch room := o.room(a.Unit); {
@@ -109,7 +109,8 @@ func (o offered) String() string {
 	return fmt.Sprintf("%d hosts of at least %.0f vCPUs and %.1f GB", o.hosts, o.least[0], o.least[1]/1024)
 }
 
-// askedBy returns what a job's file asks for, and its deadline in market time. What cannot be read asks for one vCPU: its run says what is wrong.
+// askedBy returns what a job's file requests, and its deadline in market time. An unreadable file requests one vCPU: its run reports the
+// problem.
 func (o offered) askedBy(file string) (grants.Asked, time.Time) {
 	job, err := config.Load(file)
 	if err != nil {
@@ -118,7 +119,7 @@ func (o offered) askedBy(file string) (grants.Asked, time.Time) {
 	return o.asked(job), job.Deadline
 }
 
-// asked returns what a job asks for. It starts with no more than there is: it would hold up all others for good.
+// asked returns what a job requests. It starts with no more than the maximum: otherwise it would block all others forever.
 func (o offered) asked(job *config.Job) grants.Asked {
 	largest := o.largest(job)
 	count := job.Resources.Count
@@ -138,7 +139,7 @@ func (o offered) asked(job *config.Job) grants.Asked {
 	return a
 }
 
-// largest returns what the largest worker that a job admits has of each resource; zero = none of its types is known.
+// largest returns the resources of the largest worker that a job admits; zero = none of its types is known.
 func (o offered) largest(job *config.Job) (largest market.InstanceType) {
 	for _, m := range job.Resources.AnyOf {
 		var fits []market.InstanceType

@@ -42,7 +42,7 @@ func pointers(all []grants.Outlook) (to []*grants.Outlook) {
 	return to
 }
 
-// foresee decides about a job that is not submitted, with the code that will decide when it is. It needs the lock.
+// foresee decides about a job that is not submitted, with the code that will decide when it is. The lock must be held.
 func (m api) foresee(file *config.Job) (o call.Outlook, err error) {
 	most := mostOf(file)
 	j := &job{record: record{ID: planned, Number: m.number + 1, Submitted: m.cfg.Now(), State: call.Queued, Group: file.Group}, most: &most}
@@ -66,7 +66,7 @@ func (m api) foresee(file *config.Job) (o call.Outlook, err error) {
 	return o, nil
 }
 
-// foresee is of a job that shares slots.
+// foresee is for a job that shares slots.
 func (s *scheduler) foresee(j *job, file *config.Job) (o call.Outlook, err error) {
 	before := s.others
 	claims, most, err := s.claims()

@@ -12,35 +12,35 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// slotPrices are what vCPUs of the shared hosts cost, by the hosts' journal: what a scheduler may look at.
+// slotPrices are the prices of the shared hosts' vCPUs, from the hosts' journal: input for a scheduler.
 type slotPrices struct {
-	pools  []bidding.Candidate   // in which transient hosts are bought
+	pools  []bidding.Candidate   // where transient hosts are bought
 	now    map[string]market.USD // of a host, by pool
 	hosts  map[string]boughtHost // transient ones, by instance
 	most   int                   // vCPUs at a time
-	wait   float64               // seconds until a host that is bought works
-	look   float64               // seconds within which hosts are looked at again
+	wait   float64               // seconds until a bought host works
+	look   float64               // seconds between checks of hosts
 	bought time.Duration         // the time that is paid for at once, in market time; 0 = by the second
-	spare  time.Duration         // how long before its end a host begins to go, in market time
+	spare  time.Duration         // how long before its end a host begins to leave, in market time
 }
 
 type boughtHost struct {
 	pool string
 	at   time.Time // market time
-	n    int       // in the order of purchase
+	n    int       // in order of purchase
 }
 
 func newSlotPrices(pools []bidding.Candidate, most int) slotPrices {
 	return slotPrices{pools: pools, now: map[string]market.USD{}, hosts: map[string]boughtHost{}, most: most, spare: handOver}
 }
 
-// Hosts go back within lookAhead of the end of what is paid for them, and at least handOver before it: market time.
+// Hosts are returned within lookAhead of the end of their paid time, and at least handOver before it: market time.
 const (
 	lookAhead = 6 * time.Minute
 	handOver  = 30 * time.Second
 )
 
-// take takes in a line of the journal.
+// take processes a line of the journal.
 func (p *slotPrices) take(e journal.Entry) {
 	switch e.Kind {
 	case journal.Price:
@@ -52,7 +52,7 @@ func (p *slotPrices) take(e journal.Entry) {
 	}
 }
 
-// market returns what slots cost while these hosts are there. A slot is a vCPU, as in dry runs. Passes is how market time passes.
+// market returns the cost of slots while these hosts exist. A slot is a vCPU, as in dry runs. Passes is the mapping of market time.
 func (p *slotPrices) market(there map[string]sched.Resources, now time.Time, passes clock.Mapping) *sched.Market {
 	m := &sched.Market{Wait: p.wait, Look: p.look}
 	of := map[string]bidding.Candidate{}
@@ -80,15 +80,14 @@ func perSlot(usd market.USD, t market.InstanceType) float64 {
 	return float64(usd) / float64(market.Dollar) / float64(max(t.VCPU, 1))
 }
 
-// spending adds up what a job's workers cost, by the prices in its journal: the money of the time that has passed, whole hours or not, as dry
-// runs count it.
+// spending adds up the cost of a job's workers, by the prices in its journal: for the elapsed time, whole hours or not, as in dry runs.
 type spending struct {
 	at    time.Time
 	price map[string]float64 // dollars an hour, by pool
 	spent float64
 }
 
-// pass adds what machines of these pools have cost since the line before.
+// pass adds the cost of machines of these pools since the previous line.
 func (s *spending) pass(now time.Time, machines map[string]string) {
 	if now.Before(s.at) {
 		return

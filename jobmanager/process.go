@@ -26,21 +26,21 @@ import (
 // runProcess is a run's process that was started here.
 type runProcess struct {
 	process *os.Process
-	ended   chan error // what Wait gave
+	ended   chan error // result of Wait
 	from    int64      // where its output begins in the file
 }
 
-// start starts or resumes a job's run. It needs the lock.
+// start starts or resumes a job's run. The lock must be held.
 func (m *Manager) start(ctx context.Context, j *job) {
 	began := began(j.dir)
 	grant := m.scheduler.grantFor(j)
-	if grant == 0 && !began { // its slots are others' by now
+	if grant == 0 && !began { // its slots belong to others by now
 		m.scheduler.forget(j)
-		_ = m.save(j) // else it is written later
+		_ = m.save(j) // otherwise it is written later
 		return
 	}
 	j.Starts++
-	j.Fruitless++ // until it has got further
+	j.Fruitless++ // until it has made progress
 	if j.Again {
 		j.Again, j.Journal = false, journalSize(j.dir)
 	}
@@ -68,7 +68,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	m.supervise(ctx, j, l)
 }
 
-// command returns how a job's run is started or resumed. It needs the lock.
+// command returns how a job's run is started or resumed. The lock must be held.
 func (m *Manager) command(j *job, file string, began bool) []string {
 	args := []string{"run", "--yes", "--plain", "--server", "none"}
 	switch {
@@ -83,17 +83,17 @@ func (m *Manager) command(j *job, file string, began bool) []string {
 	return append(args, "--into", j.dir, file)
 }
 
-// launcher starts a job's run with these arguments of the program; grant is as GrantVariable has it.
+// launcher starts a job's run with these arguments of the program; grant is as in GrantVariable.
 type launcher func(j *job, args []string, grant int) (*runProcess, error)
 
-// launch starts a process in a session of its own, so that signals to this one's group are not for it, with its output
-// in a file, so that this one's end breaks nothing.
+// launch starts a process in its own session, so that it does not receive signals to this process's group, with its output in a file, so
+// that it survives this process.
 func (m *Manager) launch(j *job, args []string, grant int) (*runProcess, error) {
 	output, err := os.OpenFile(filepath.Join(j.dir, rundir.LogsDir, outputFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("keeping the run's output: %w", err)
 	}
-	defer output.Close()                  // the process has its own
+	defer output.Close()                  // the process has its own copy
 	from, _ := output.Seek(0, io.SeekEnd) // 0 reads from the beginning
 	cmd := exec.Command(m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], args...)...)
 	cmd.Stdout, cmd.Stderr = output, output
@@ -110,13 +110,13 @@ func (m *Manager) launch(j *job, args []string, grant int) (*runProcess, error) 
 	return l, nil
 }
 
-// AllowVariable marks a run as a submitted job's, and has what it may name.
+// AllowVariable marks a run as a submitted job's, and lists what it may name.
 const AllowVariable = "TIERML_FOREIGN_ALLOW"
 
-// GrantVariable bounds a run, and has the transient machines that the scheduler grants it to begin or resume with; below 0 = there is none.
+// GrantVariable bounds a run to the transient machines that the scheduler grants it to begin or resume with; below 0 = none.
 const GrantVariable = "TIERML_GRANT"
 
-// Bounds returns what the job server lets this process's run have; nil = it was started by hand.
+// Bounds returns the job server's limits for this process's run; nil = it was started manually.
 func Bounds() *elasticity.Bounds {
 	n, err := strconv.Atoi(os.Getenv(GrantVariable))
 	if err != nil {
@@ -138,7 +138,7 @@ func (m *Manager) spawn(cmd *exec.Cmd) error {
 	return nil
 }
 
-// environment is this process's without what is for clients: a run must not submit itself.
+// environment returns this process's environment without variables for clients: a run must not submit itself.
 func environment(cfg Config) []string {
 	var out []string
 	if cfg.JobMemory > 0 {
@@ -152,12 +152,12 @@ func environment(cfg Config) []string {
 	return out
 }
 
-// supervise waits for the end of a job's run, passes wishes on to it, and has its end judged. L is nil when the run was found. It
-// needs the lock.
+// supervise waits for the end of a job's run, forwards requests to it, and has its end judged. L is nil for a run that was found. The lock
+// must be held.
 func (m *Manager) supervise(ctx context.Context, j *job, l *runProcess) {
 	j.tended = true
 	j.State, j.Why = judge(facts{held: true, stop: j.Stop}).state, ""
-	_ = m.save(j) // else it is written later
+	_ = m.save(j) // otherwise it is written later
 	m.tending.Go(func() {
 		passing, done := context.WithCancel(ctx)
 		over := make(chan struct{})
@@ -179,7 +179,7 @@ func (m *Manager) supervise(ctx context.Context, j *job, l *runProcess) {
 	})
 }
 
-// watch sends alerts for what an active run's journal says. Rule reports its end, which may come while nothing watches.
+// watch sends alerts about an active run's journal. Rule reports its end, which may come while nothing watches.
 func (m *Manager) watch(ctx context.Context, j *job) {
 	if m.cfg.Notifier == nil {
 		return
@@ -206,7 +206,7 @@ func (m *Manager) watch(ctx context.Context, j *job) {
 	}
 }
 
-// look again at a run that was found, as its end is not signalled.
+// poll a run that was found, as its end is not signalled.
 const lookAgain = 200 * time.Millisecond
 
 // wait returns when no process runs the job any more; its error is the context's.
@@ -236,9 +236,9 @@ func (m *Manager) wait(ctx context.Context, j *job, l *runProcess) (e ending, er
 // usageExit is the exit code of a run that was refused (see tierml --help).
 const usageExit = 2
 
-// refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
+// refusal returns why a run was refused: its last lines of output. Empty: it was not.
 func (j *job) refusal(cfg Config, l *runProcess, code int) string {
-	if code != usageExit || rundir.Held(j.dir) { // held: there was another one, which continues
+	if code != usageExit || rundir.Held(j.dir) { // held: another one exists and continues
 		return ""
 	}
 	said := outputFrom(filepath.Join(j.dir, rundir.LogsDir, outputFile), l.from)
@@ -253,8 +253,8 @@ func (j *job) refusal(cfg Config, l *runProcess, code int) string {
 	}
 }
 
-// crash reports how a Go program ended that also exits with usageExit: one line, empty if it did not crash. JobMemory is what it
-// may have, in bytes.
+// crash describes the end of a Go program that crashed with usageExit, in one line; empty if it did not crash. JobMemory is its limit, in
+// bytes.
 func crash(said string, jobMemory int64) string {
 	for line := range strings.Lines(said) {
 		switch line = strings.TrimSpace(line); {
@@ -268,7 +268,7 @@ func crash(said string, jobMemory int64) string {
 	return ""
 }
 
-// mostOutput bounds what is read of what a run printed, in bytes.
+// mostOutput bounds how much of a run's output is read, in bytes.
 const mostOutput = 1 << 20
 
 // outputFrom reads a run's output from a place on.
@@ -293,7 +293,7 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-3):], " / ")
 }
 
-// pass hands wishes for a job's end on to its run, for as long as there is one.
+// pass forwards requests for a job's end to its run, as long as there is one.
 func (m *Manager) pass(ctx context.Context, j *job, l *runProcess) {
 	told, toldNow := false, false
 	for ctx.Err() == nil {
@@ -316,7 +316,7 @@ func (m *Manager) pass(ctx context.Context, j *job, l *runProcess) {
 // ask requests a run's end; false: try again.
 func (m *Manager) ask(ctx context.Context, j *job, l *runProcess, by string, now bool) (heard bool) {
 	if l != nil && !began(j.dir) { // it is being prepared and has bought nothing
-		_ = l.process.Signal(os.Interrupt) // it may be gone
+		_ = l.process.Signal(os.Interrupt) // it may have ended
 	}
 	asking, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

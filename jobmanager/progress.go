@@ -16,12 +16,12 @@ import (
 	"github.com/tierml/tierml/sched/grants"
 )
 
-// follower reads the journal of an active run, as it grows, and hands over each line once.
+// follower reads the journal of an active run, as it grows, and passes on each line once.
 type follower struct {
 	lines *runs.Reader
 }
 
-// read hands over what has come since the last call. A journal that is not there yet has no lines.
+// read passes on new lines since the last call. A journal that does not exist yet has no lines.
 func (f *follower) read(dir string, take func(journal.Entry)) error {
 	if f.lines == nil {
 		lines, err := runs.Open(dir)
@@ -51,7 +51,7 @@ func (f *follower) close() {
 	}
 }
 
-// progress is how far a job is, for a scheduler.
+// progress is a job's progress, for a scheduler.
 type progress struct {
 	follower
 	at      []int64 // the clocks of its feedback
@@ -60,25 +60,25 @@ type progress struct {
 	live    map[string]string // pools of transient machines that were launched and have not ended, by instance
 	paid    spending
 	workers int            // of the last clock
-	alike   int            // clocks in a row with as many
+	alike   int            // consecutive clocks with this number
 	over    bool           // the run had ended when it was read
-	loss    float64        // the last test loss, or the last loss where none is measured; no number = it diverged, or has none yet
+	loss    float64        // the last test loss, or the last loss if none is measured; NaN = it diverged, or has none yet
 	tested  bool           // a test loss was measured
-	market  *clock.Mapping // nil = not known yet
-	own     int            // workers, by the file with which the run was started last
-	wants   int            // workers, by the journal; 0 = none, or not known
-	asked   bool           // for others than its file's
-	rests   bool           // paused, by whomever
+	market  *clock.Mapping // nil = unknown yet
+	own     int            // workers, by the file with which the run was last started
+	wants   int            // workers, by the journal; 0 = none, or unknown
+	asked   bool           // for a number other than its file's
+	rests   bool           // paused, by anyone
 }
 
-// settling clocks after another number of workers do not count, and of those after them the last ones of a number do.
+// settling clocks after a change of the number of workers do not count; of later ones, the last for each number do.
 const (
 	settling  = 2
 	lastOnes  = 8
 	leastOnes = 3
 )
 
-// take takes in a line of the run's journal.
+// take processes a line of the run's journal.
 func (p *progress) take(e journal.Entry) {
 	p.paid.pass(e.T, p.live)
 	switch e.Kind {
@@ -120,14 +120,14 @@ func (p *progress) take(e journal.Entry) {
 		default:
 			p.wants = p.own
 		}
-	case journal.Done: // no machine is left, and the next run begins anew
+	case journal.Done: // no machine is left, and the next run starts over
 		clear(p.live)
 		p.is.PausedBy, p.wants, p.asked, p.rests = "", 0, false, false
 	case journal.ClockDone:
 		p.is.Done = e.Clock
 		p.takeLoss(e)
 		if n := len(p.is.Rungs); n < len(p.at) && e.Clock >= p.at[n] {
-			loss := math.NaN() // it diverged: the loss was no number
+			loss := math.NaN() // it diverged: the loss was NaN
 			if figure := cmp.Or(e.TestLoss, e.TrainLoss); figure != nil {
 				loss = *figure
 			}
@@ -143,7 +143,7 @@ func (p *progress) take(e journal.Entry) {
 	}
 }
 
-// takeLoss takes in the losses of a clock. A loss that is no number is absent in journals.
+// takeLoss processes the losses of a clock. NaN losses are absent in journals.
 func (p *progress) takeLoss(e journal.Entry) {
 	switch {
 	case e.TestLoss != nil:
@@ -193,7 +193,7 @@ func (s *scheduler) recall(j *job) error {
 // progressOf reads on in a job's journal.
 func (s *scheduler) progressOf(j *job) (grants.Progress, error) {
 	p := s.progress[j.ID]
-	if p == nil || p.over { // a job that was over is resumed
+	if p == nil || p.over { // a finished job is resumed
 		p = &progress{at: j.asked.At, loss: math.NaN(), seconds: map[int][]float64{}, live: map[string]string{}, paid: spending{price: map[string]float64{}}}
 		s.progress[j.ID] = p
 	}

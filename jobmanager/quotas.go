@@ -12,14 +12,14 @@ import (
 	"github.com/tierml/tierml/planner"
 )
 
-// Quota is the most that the jobs of a group have at a time; 0 = no bound. What they have follows from their records alone.
+// Quota limits what the jobs of a group have at a time; 0 = no limit. What they have follows from their records alone.
 type Quota struct {
-	Jobs     int // with a run, paused ones included
+	Jobs     int // with a run, including paused ones
 	Machines int // reliable and transient ones, as many as the jobs' files allow
 	PerHour  market.USD
 }
 
-// String returns the quota in the words of the file; empty = there is none.
+// String formats the quota as in the file; empty = none.
 func (q Quota) String() string {
 	var all []string
 	if q.Jobs > 0 {
@@ -34,7 +34,7 @@ func (q Quota) String() string {
 	return strings.Join(all, ", ")
 }
 
-// mostOf returns the most machines that a job may have at a time, by its file.
+// mostOf returns a job's maximum number of machines at a time, by its file.
 func mostOf(job *config.Job) int { return job.Resources.Count.Most + job.Reliable.Count }
 
 // uses reports whether a job counts in its group's quota: it has a run or a grant, or its run was killed and may have left machines.
@@ -42,11 +42,11 @@ func (j *job) uses() bool {
 	return !j.Hosts && !j.State.Over() && (j.tended || !j.Again && (j.Starts > 0 || j.Granted > 0))
 }
 
-// machines returns the most machines that a job may have, as its file says.
+// machines returns a job's maximum number of machines, by its file.
 func (j *job) machines() int {
 	if j.most == nil {
 		most := 0
-		if file, err := config.Load(filepath.Join(j.dir, submittedFile)); err == nil { // else its run says what is wrong
+		if file, err := config.Load(filepath.Join(j.dir, submittedFile)); err == nil { // otherwise its run reports the problem
 			most = mostOf(file)
 		}
 		j.most = &most
@@ -54,8 +54,8 @@ func (j *job) machines() int {
 	return *j.most
 }
 
-// overQuota is why a job is not started: the quota of its group is used up by jobs that have a run, or that wait and came before it. Empty: it is
-// not. It needs the lock.
+// overQuota returns why a job is not started: the quota of its group is used up by jobs that have a run, or by earlier waiting ones. Empty:
+// it is not. The lock must be held.
 func (m bounds) overQuota(j *job) string {
 	q, bounded := m.cfg.Quotas[j.Group]
 	if !bounded || j.Hosts || j.State != call.Queued || j.uses() {
@@ -78,7 +78,7 @@ func (m bounds) overQuota(j *job) string {
 	return ""
 }
 
-// fitsQuota refuses a job that the quota of its group never has room for.
+// fitsQuota refuses a job for which the quota of its group never has room.
 func fitsQuota(q Quota, group string, job *config.Job) error {
 	if q.Machines == 0 {
 		return nil
@@ -95,10 +95,10 @@ func fitsQuota(q Quota, group string, job *config.Job) error {
 	return nil
 }
 
-// gate refuses a change of a running job's machines that the scheduler has not granted, or that a budget or a group's price per hour forbids. The job's run
-// refuses what goes beyond its file (elasticity.Bounds): the run alone knows what it wants at that moment.
+// gate refuses a change of a running job's machines that the scheduler has not granted, or that a budget or a group's price per hour
+// forbids. The job's run refuses what exceeds its file (elasticity.Bounds): only the run knows what it wants at that moment.
 //
-// Invariant: what the jobs of a group may want together is what they counted with when they were admitted (overQuota).
+// Invariant: the jobs of a group together may not want more than they were admitted with (overQuota).
 func (m bounds) gate(run string, c call.Scale) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

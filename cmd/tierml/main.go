@@ -1,7 +1,7 @@
 // Tierml trains machine-learning models on machines that their provider may take back.
 //
-// Each command has its file, in a package below internal by what people do: watch, change, run, markets, serve. What
-// goes where: results and plans to standard output, what happens meanwhile and errors to standard error.
+// Each command has its file, in a package below internal by what people do: watch, change, run, markets, serve. Results and plans go to
+// standard output, progress and errors to standard error.
 package main
 
 import (
@@ -43,8 +43,8 @@ const exitCodes = `    0  done
 
 func main() {
 	confine.Main()
-	// AWS's SDKs, also the store's, would ask for a machine's role by version 1 of the metadata service where version 2 does not
-	// answer: what a forged request can reach. It may be had by setting this.
+	// AWS's SDKs, including the store's, would request a machine's role by version 1 of the metadata service if version 2 does not answer,
+	// which a forged request can reach. Setting this variable permits it.
 	if _, set := os.LookupEnv(metadataV1); !set {
 		os.Setenv(metadataV1, "true")
 	}
@@ -54,12 +54,12 @@ func main() {
 
 const metadataV1 = "AWS_EC2_METADATA_V1_DISABLED"
 
-// tierml is main without the process: it returns the exit code. Whatever is printed may quote others, so both streams escape.
+// tierml is main without the process: it returns the exit code. All output may quote others, so both streams escape.
 func tierml(args []string, in io.Reader, stdout, stderr io.Writer) int {
 	out, errOut := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	defer errOut.Flush()
 	code := execute(args, in, out, errOut)
-	if err := out.Flush(); err != nil && code == cli.ExitDone { // help, too, which cobra prints without a look
+	if err := out.Flush(); err != nil && code == cli.ExitDone { // including help, which cobra prints without checking
 		fmt.Fprintln(errOut, "tierml: writing to standard output: "+err.Error()+cli.Remedy(err))
 		return cli.ExitFailed
 	}
@@ -71,7 +71,7 @@ func execute(args []string, in io.Reader, out, errOut *terminal.Writer) int {
 	root := newRootCommand()
 	root.SetArgs(args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		cli.PlainUsage(root) // shells show it as it is
+		cli.PlainUsage(root) // shells show it unchanged
 	}
 	root.SetIn(in)
 	root.SetOut(out)
@@ -86,7 +86,7 @@ func execute(args []string, in io.Reader, out, errOut *terminal.Writer) int {
 	if missing := cli.MissingFlags(cmd, err); missing != nil {
 		err = cli.Usage(missing)
 	}
-	_ = table.Folded(errOut, func(w io.Writer) error { return printError(w, err) }) // nobody is left to hear of it
+	_ = table.Folded(errOut, func(w io.Writer) error { return printError(w, err) }) // nobody is left to read it
 	return cli.ExitCodeOf(err)
 }
 
@@ -139,7 +139,7 @@ New here? Run the examples below in order. They cost nothing: machines are proce
 	return root
 }
 
-// subcommands, in the order of their names.
+// subcommands, in order of their names.
 func subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		serve.NewAgentCommand(),

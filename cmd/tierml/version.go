@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/internal/table"
 )
 
-// builtFor is what `tierml version -o json` says.
+// builtFor is part of `tierml version -o json`.
 type builtFor struct {
 	Version string `json:"version"`
 	Go      string `json:"go"`

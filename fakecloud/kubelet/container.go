@@ -18,13 +18,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Image is what pods run that are containers. They have the file system of the image, read-only if they ask for that, with their volumes
-// mounted; the user and group that they ask for, without privileges; mounts and process numbers of their own, so that all their processes
-// end with the first. They share this host's network, and nothing limits what they use.
+// Image is the image of pods that are containers. They have the file system of the image, read-only on request, with their volumes mounted;
+// the requested user and group, without privileges; and their own mounts and process numbers, so that all their processes end with the
+// first. They share this host's network, without limits on resources.
 type Image struct {
-	Name   string // by which pods ask for it; pods with other images fail
+	Name   string // by which pods request it; pods with other images fail
 	Folder string // of its files, on the file system of Processes.Folder
-	Hosts  string // the file that pods have as /etc/hosts, in the place of a cluster's DNS
+	Hosts  string // the file that pods have as /etc/hosts, instead of a cluster's DNS
 	// API is how pods reach the API server with their service account's token. Only Host and CAData count.
 	API *rest.Config
 }
@@ -32,7 +32,7 @@ type Image struct {
 // accountPath is where pods find their service account's token.
 const accountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// enter makes the mounts of a container, which are pairs of paths, and starts its command in it. The image's root is mounted on itself, so
+// enter creates a container's mounts, which are pairs of paths, and starts its command in it. The image's root is mounted on itself, so
 // that it can be made read-only without its volumes.
 const enter = `set -e
 root=$1 mode=$2 directory=$3 user=$4 group=$5
@@ -46,7 +46,7 @@ mount -t proc proc "$root/proc"
 mount -o "remount,bind,$mode" "$root"
 exec setpriv --clear-groups --no-new-privs unshare --root="$root" --wd="$directory" --setgid="$group" --setuid="$user" -- "$@"`
 
-// contain makes a command that of a container.
+// contain makes a command run in a container.
 func (p Processes) contain(ctx context.Context, cmd *exec.Cmd, pod *corev1.Pod, folder string, mounted map[string]string) error {
 	c, root := pod.Spec.Containers[0], filepath.Join(folder, "rootfs")
 	if c.Image != p.Image.Name {
@@ -73,7 +73,7 @@ func (p Processes) contain(ctx context.Context, cmd *exec.Cmd, pod *corev1.Pod, 
 		return fmt.Errorf("unpacking the image: %w", err)
 	}
 	args := []string{"/bin/sh", "-c", enter, "sh", root, mode, cmp.Or(c.WorkingDir, "/"), fmt.Sprint(user), fmt.Sprint(group)}
-	for path, on := range mounted { // any order: none is below another
+	for path, on := range mounted { // in any order: none is below another
 		args = append(args, on, path)
 		if err := errors.Join(os.MkdirAll(filepath.Join(root, path), 0o755), give(on, int(user), int(group))); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (p Processes) contain(ctx context.Context, cmd *exec.Cmd, pod *corev1.Pod, 
 	return nil
 }
 
-// giveToken makes what a pod needs to reach the API server as its service account.
+// giveToken creates what a pod needs to reach the API server as its service account.
 func (p Processes) giveToken(ctx context.Context, cmd *exec.Cmd, namespace, account, folder string) error {
 	made, err := p.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
@@ -113,7 +113,7 @@ func (p Processes) giveToken(ctx context.Context, cmd *exec.Cmd, namespace, acco
 	return nil
 }
 
-// link makes a folder with the same files as another.
+// link creates a folder with the same files as another.
 func link(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -130,7 +130,7 @@ func link(from, to string) error {
 	})
 }
 
-// give makes a folder and all in it a user's.
+// give changes the owner of a folder and its contents.
 func give(folder string, user, group int) error {
 	return filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {

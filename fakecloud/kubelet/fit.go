@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// This file is what a scheduler does, as far as pods of one container need it.
+// This file does a scheduler's work, as far as pods of one container need it.
 
-// bind puts a pod on this node, as the scheduler would; of several nodes the API server lets one.
+// bind puts a pod on this node, like the scheduler; of several nodes the API server lets one.
 func (k *Kubelet) bind(ctx context.Context, pod *corev1.Pod) error {
 	return k.config.Client.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID},
@@ -18,7 +18,7 @@ func (k *Kubelet) bind(ctx context.Context, pod *corev1.Pod) error {
 	}, metav1.CreateOptions{})
 }
 
-// free returns what the node has left.
+// free returns the node's free resources.
 func (k *Kubelet) free(node *corev1.Node, pods []corev1.Pod) corev1.ResourceList {
 	left := node.Status.Allocatable.DeepCopy()
 	for i := range pods {
@@ -39,7 +39,7 @@ func take(left corev1.ResourceList, pod *corev1.Pod) {
 	}
 }
 
-// fits reports whether a pod may run here: it is not gated, the node has room and what it selects, and it bears the taints.
+// fits reports whether a pod may run here: it is not gated, the node has room and the selected labels, and it tolerates the taints.
 func (k *Kubelet) fits(node *corev1.Node, pod *corev1.Pod, left corev1.ResourceList) bool {
 	if len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil || node.Spec.Unschedulable {
 		return false

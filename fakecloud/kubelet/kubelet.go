@@ -17,18 +17,18 @@ import (
 
 // Runtime runs pods.
 type Runtime interface {
-	// Start starts a pod's only container. Its Process is waited for, always.
+	// Start starts a pod's only container. Its Process must always be waited for.
 	Start(ctx context.Context, pod *corev1.Pod) (Process, error)
 }
 
 // Process is a pod's container.
 type Process interface {
-	Terminate() // asks it to end: SIGTERM
+	Terminate() // requests its end: SIGTERM
 	Kill()
 	Wait() (code int32) // returns when it has ended
 }
 
-// Config configures a Kubelet. Fields are required unless said otherwise.
+// Config configures a Kubelet. Fields are required unless noted.
 type Config struct {
 	Client  kubernetes.Interface
 	Runtime Runtime
@@ -37,7 +37,7 @@ type Config struct {
 	CPU     int64             // allocatable
 	Memory  int64             // bytes
 	Devices map[string]int64  // optional: extended resources, as device plugins report them; nothing is behind them
-	// Look is how often pods are listed (default 50 ms): a real kubelet watches, and this one is near.
+	// Look is the interval at which pods are listed (default 50 ms): a real kubelet watches, but this one is near.
 	Look time.Duration
 	Log  *slog.Logger // optional
 }
@@ -57,7 +57,7 @@ type running struct {
 	ended   bool      // and reported; guarded by the Kubelet's lock
 }
 
-// New makes a Kubelet.
+// New returns a Kubelet.
 func New(c Config) *Kubelet {
 	if c.Look <= 0 {
 		c.Look = 50 * time.Millisecond
@@ -68,7 +68,7 @@ func New(c Config) *Kubelet {
 	return &Kubelet{config: c, pods: map[string]*running{}}
 }
 
-// Run registers the node and looks after its pods until ctx is done; then it kills them.
+// Run registers the node and manages its pods until ctx is done; then it kills them.
 func (k *Kubelet) Run(ctx context.Context) error {
 	if err := k.register(ctx); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("registering node %s: %w", k.config.Node, err)
 	}
-	// The API server taints new nodes, and a controller that looks at their conditions would take that away.
+	// The API server taints new nodes; a controller would remove the taint depending on their conditions.
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	if node, err = nodes.Update(ctx, node, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("registering node %s: %w", k.config.Node, err)
@@ -116,7 +116,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 	return nil
 }
 
-// sync compares the pods that there are with those that run.
+// sync compares the existing pods with the running ones.
 func (k *Kubelet) sync(ctx context.Context) error {
 	list, err := k.config.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -158,7 +158,7 @@ func (k *Kubelet) sync(ctx context.Context) error {
 	return nil
 }
 
-// look brings one pod of this node nearer to what the API server says.
+// look brings one pod of this node closer to the API server's state.
 func (k *Kubelet) look(ctx context.Context, pod *corev1.Pod) {
 	k.mu.Lock()
 	r := k.pods[string(pod.UID)]
@@ -171,7 +171,7 @@ func (k *Kubelet) look(ctx context.Context, pod *corev1.Pod) {
 	case r == nil && !over:
 		k.start(ctx, pod)
 	case ended:
-	case over: // said by another process: the node is taken for lost
+	case over: // reported by another process: the node is considered lost
 		r.process.Kill()
 	case pod.DeletionTimestamp != nil && r.killAt.IsZero():
 		r.killAt = pod.DeletionTimestamp.Time
@@ -185,7 +185,7 @@ func (k *Kubelet) look(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// forget reports to the API server that a pod which is to be deleted has ended.
+// forget reports to the API server that a pod being deleted has ended.
 func (k *Kubelet) forget(ctx context.Context, pod *corev1.Pod) {
 	none := int64(0)
 	err := k.config.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
@@ -210,7 +210,7 @@ func (k *Kubelet) start(ctx context.Context, pod *corev1.Pod) {
 	k.all.Go(func() { k.attend(ctx, pod.DeepCopy(), r) })
 }
 
-// attend waits for a process, and reports how it has ended. A node that has stopped reports nothing any more.
+// attend waits for a process, and reports how it ended. A stopped node reports nothing.
 func (k *Kubelet) attend(ctx context.Context, pod *corev1.Pod, r *running) {
 	code := r.process.Wait()
 	if ctx.Err() != nil {
@@ -230,7 +230,7 @@ func (k *Kubelet) attend(ctx context.Context, pod *corev1.Pod, r *running) {
 	r.ended = true
 }
 
-// report writes a pod's status, and keeps the conditions that others have given it. One that runs is ready.
+// report writes a pod's status, and keeps the conditions set by others. One that runs is ready.
 func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) {
 	pods := k.config.Client.CoreV1().Pods(pod.Namespace)
 	for range 5 { // others change it, too
@@ -239,7 +239,7 @@ func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, status corev1.Pod
 			s := status
 			s.Conditions = slices.DeleteFunc(now.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
 			ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now()}
-			if s.Phase == corev1.PodRunning { // which disruption budgets go by
+			if s.Phase == corev1.PodRunning { // which disruption budgets use
 				ready.Status = corev1.ConditionTrue
 			}
 			s.Conditions = append(s.Conditions, ready)

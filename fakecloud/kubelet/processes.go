@@ -36,14 +36,14 @@ func (*nothing) Terminate()    {} // like a program that ignores the signal
 func (n *nothing) Kill()       { n.once.Do(func() { close(n.done) }) }
 func (n *nothing) Wait() int32 { <-n.done; return 137 }
 
-// Processes runs pods as processes of this host, each in a folder of its own. Without Image there is no file system of theirs: paths at
+// Processes runs pods as processes of this host, each in a folder of its own. Without Image there is no separate file system: paths at
 // which a pod mounts volumes are folders below its own, in its environment too.
 type Processes struct {
 	Client kubernetes.Interface
 	Folder string            // of all pods, and of the volumes that claims are bound to
 	Paths  map[string]string // programs of images: where they are on this host
 	Env    []string          // in addition to the pod's
-	// Image makes pods containers (container.go), which takes Linux and root.
+	// Image makes pods containers (container.go), which requires Linux and root.
 	Image *Image
 }
 
@@ -81,7 +81,7 @@ func (p Processes) Start(ctx context.Context, pod *corev1.Pod) (Process, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the process has its own
+	defer log.Close() // the process has its own copy
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (p Processes) Start(ctx context.Context, pod *corev1.Pod) (Process, error) 
 	return process{cmd}, nil
 }
 
-// variable is one that Kubernetes expands in others' values.
+// variable matches a reference that Kubernetes expands in others' values.
 var variable = pattern.Of(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
 
 // replacePaths replaces paths in the pod by paths on this host.
@@ -108,7 +108,7 @@ func (p Processes) replacePaths(cmd *exec.Cmd, mounted map[string]string) {
 	}
 }
 
-// volumes makes the folders of a pod's volumes: paths in the pod, and where they are. That of a claim is there after the pod.
+// volumes creates the folders of a pod's volumes: paths in the pod, and where they are. A claim's folder outlives the pod.
 func (p Processes) volumes(ctx context.Context, pod *corev1.Pod, root string) (map[string]string, error) {
 	mounted := map[string]string{}
 	for _, m := range pod.Spec.Containers[0].VolumeMounts {

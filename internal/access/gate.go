@@ -19,14 +19,14 @@ import (
 	"github.com/tierml/tierml/internal/loglimit"
 )
 
-// cookieName is what a browser shows after it has logged in.
+// cookieName is the cookie that a browser sends after it has logged in.
 const cookieName = "tierml"
 
-// LoginPath is where a browser gives the token.
+// LoginPath is where a browser sends the token.
 const LoginPath = "/login"
 
-// Gate lets requests through that show a token: programs in the Authorization header, browsers in a cookie that they get
-// for it on a page. Handlers behind it find the token's rights by ClientOf. It logs refused callers, at most some lines a minute.
+// Gate admits requests that present a token: programs in the Authorization header, browsers in a cookie that they get for it on a page.
+// Handlers behind it find the token's rights by ClientOf. It logs refused callers, at most some lines a minute.
 type Gate struct {
 	token   Token
 	holders []holder
@@ -37,7 +37,7 @@ type Gate struct {
 	said loglimit.Limit
 }
 
-// NewGate makes a gate whose own token grants everything; secure says that it is reached by TLS.
+// NewGate returns a gate whose own token grants everything; secure says that it is reached by TLS.
 func NewGate(token Token, secure bool, now func() time.Time, log *slog.Logger) *Gate {
 	g := &Gate{token: token, log: log, now: now, secure: secure}
 	if !token.Zero() {
@@ -46,7 +46,7 @@ func NewGate(token Token, secure bool, now func() time.Time, log *slog.Logger) *
 	return g
 }
 
-// Handler serves the page that asks for the token, and hands what shows it on to next.
+// Handler serves the page that asks for the token, and passes admitted requests to next.
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == LoginPath {
@@ -63,10 +63,10 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Headers by which a gate's process tells another one whose request it passes on, and from where it came.
+// Headers by which a gate's process tells another one whose request it forwards, and from where it came.
 const holderHeader, fromHeader = "Tierml-Holder", "Tierml-From"
 
-// Forward prepares a request that a gate has let through for the Behind of another process, which learns whose token it has shown and not the token.
+// Forward prepares an admitted request for the Behind of another process, which learns whose token it has presented but not the token.
 func Forward(out, in *http.Request) {
 	for _, secret := range []string{"Authorization", "Cookie"} {
 		out.Header.Del(secret)
@@ -75,7 +75,7 @@ func Forward(out, in *http.Request) {
 	out.Header.Set(fromHeader, in.RemoteAddr)
 }
 
-// Behind is Handler where nobody but a gate's process can send requests (Forward).
+// Behind is Handler if only a gate's process can send requests (Forward).
 func (g *Gate) Behind(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, ok := g.holding(func(h holder) bool { return h.id == r.Header.Get(holderHeader) })
@@ -90,8 +90,8 @@ func (g *Gate) Behind(next http.Handler) http.Handler {
 	})
 }
 
-// admitted is whose token a request shows. A request of a browser that another site has it make does not count,
-// unless it only reads: the cookie is SameSite=Strict, and this does not rely on it alone.
+// admitted returns the holder of the token in a request. A request that another site makes through a browser does not count, unless it only
+// reads: the cookie is SameSite=Strict, but this is an additional safeguard.
 func (g *Gate) admitted(r *http.Request) (Client, bool) {
 	if given := bearer(r); given != "" {
 		h, ok := g.holding(func(h holder) bool { return h.sum.Is(given) })
@@ -105,7 +105,7 @@ func (g *Gate) admitted(r *http.Request) (Client, bool) {
 	return h.Client, ok
 }
 
-// bearer returns the token of a program's request; empty = it has none.
+// bearer returns the token of a program's request; empty = none.
 func bearer(r *http.Request) string {
 	given, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !found {
@@ -152,7 +152,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(loginPage) // the client may be gone
+	_, _ = w.Write(loginPage) // the client may have disconnected
 }
 
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
@@ -161,18 +161,18 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.note(r)
-	w.Header().Set("Connection", "close") // a stranger's body is not waited for
+	w.Header().Set("Connection", "close") // a stranger's body is not awaited
 	w.Header().Set("WWW-Authenticate", `Bearer realm="tierml"`)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusUnauthorized)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": "the token is missing or not this job server's"}) // the client may be gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": "the token is missing or not this job server's"}) // the client may have disconnected
 }
 
 func (g *Gate) note(r *http.Request) {
 	g.said.WarnAt(g.now(), g.log, "a request without the token was refused", "from", r.RemoteAddr, "method", brief(r.Method))
 }
 
-// brief keeps what clients send short in the log.
+// brief shortens clients' input for the log.
 func brief(s string) string {
 	if len(s) > 16 {
 		return s[:16] + "..."
@@ -180,8 +180,8 @@ func brief(s string) string {
 	return s
 }
 
-// LocalHost refuses requests that do not name this host by a loopback address: a web page somewhere else cannot have a
-// browser make them (DNS rebinding). It is for what listens on loopback without a token.
+// LocalHost refuses requests that do not name this host by a loopback address, so that foreign web pages cannot make a browser send them
+// (DNS rebinding). It is for servers on loopback without a token.
 func LocalHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !loopback(hostOf(r.Host)) {

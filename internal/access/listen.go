@@ -13,7 +13,7 @@ import (
 type Endpoint struct {
 	Address   string // host:port
 	Cert, Key string // files in PEM; empty = no TLS
-	Plaintext bool   // also beyond loopback: something in front of it speaks TLS
+	Plaintext bool   // even beyond loopback: a proxy in front of it speaks TLS
 }
 
 // Check returns why an endpoint must not be opened; what names the thing served. It checks the settings only, not the network or

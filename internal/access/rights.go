@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Right is what a token allows with the jobs of a group. Each right includes those before it.
+// Right is what a token permits with the jobs of a group. Each right includes those before it.
 type Right int
 
-// The rights. None is that of a group about which a token says nothing.
+// The rights. None is the right to a group that a token does not mention.
 const (
 	None       Right = iota
 	Watch            // to see jobs, with their logs, files and models
-	Submit           // to submit jobs, and to change those that were submitted with the same token
+	Submit           // to submit jobs, and to change those submitted with the same token
 	Administer       // to change all jobs: stop, resume, scale, pause, drill
 )
 
@@ -26,13 +26,13 @@ func (r Right) String() string { return [...]string{"none", "watch", "submit", "
 // All is the group of all jobs: a right to it is a right to every group, and to jobs without one.
 const All = "*"
 
-// Client is the maker of a request, by its token. The zero Client has no rights.
+// Client is the client of a request, by its token. The zero Client has no rights.
 type Client struct {
 	id     string
 	rights map[string]Right
 }
 
-// ID identifies the client's token, and does not reveal it: its SHA-256.
+// ID identifies the client's token without revealing it: its SHA-256.
 func (c Client) ID() string { return c.id }
 
 // Right returns the client's right to the jobs of a group; group "" has those that name none.
@@ -46,7 +46,7 @@ func (c Client) Highest() (highest Right) {
 	return highest
 }
 
-// Groups returns those to which the client has a right or a higher one, in order.
+// Groups returns those to which the client has at least a right, in order.
 func (c Client) Groups(least Right) (groups []string) {
 	for group, right := range c.rights {
 		if right >= least {
@@ -72,7 +72,7 @@ func (c Client) String() string {
 
 type clientKey struct{}
 
-// ClientOf returns the client of a request that a Gate has let through; without a gate it is one without rights.
+// ClientOf returns the client of an admitted request; without a gate it is one without rights.
 func ClientOf(ctx context.Context) Client {
 	c, _ := ctx.Value(clientKey{}).(Client)
 	return c
@@ -84,8 +84,8 @@ type holder struct {
 	Client
 }
 
-// Grant gives the tokens with these SHA-256 a right to the jobs of a group, in addition to the rights that they have. It is called before Handler's
-// first request.
+// Grant gives the tokens with these SHA-256 a right to the jobs of a group, in addition to existing rights. Call it before Handler's first
+// request.
 func (g *Gate) Grant(right Right, group string, sums ...Sum) {
 	for _, sum := range sums {
 		i := slices.IndexFunc(g.holders, func(h holder) bool { return h.sum == sum })

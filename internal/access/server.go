@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxAnonymous bounds the connections that have not shown the token. One more, and the oldest is closed: however many
-	// come and stay, a newcomer is heard.
+	// maxAnonymous bounds the connections that have not presented the token. With one more, the oldest is closed: however many there are, a
+	// newcomer is served.
 	maxAnonymous = 256
-	// patience is how long a stranger may take for a whole request, its body included.
+	// patience is how long a stranger may take for a whole request, including its body.
 	patience = 10 * time.Second
 	// bodyPatience is how long the body of a request with the token may take, unless its reader allows more.
 	bodyPatience = time.Minute
@@ -28,8 +28,8 @@ const (
 	longestHeader  = 32 << 10
 )
 
-// Server makes a server that clients without the token cannot keep from others: what they take of time, memory and connections is bounded.
-// Requests that a Gate lets through may take their time.
+// Server returns a server that clients without the token cannot block: their time, memory and connections are bounded. Admitted requests
+// may take their time.
 func Server(handler http.Handler, log *slog.Logger) *http.Server {
 	c := &anonymous{most: maxAnonymous, byConn: map[net.Conn]*anonymousConn{}, log: log, now: time.Now}
 	return &http.Server{
@@ -38,7 +38,7 @@ func Server(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// anonymous tracks the connections that have not shown the token, oldest first.
+// anonymous tracks the connections that have not presented the token, oldest first.
 type anonymous struct {
 	most int
 	log  *slog.Logger
@@ -50,7 +50,7 @@ type anonymous struct {
 	said   loglimit.Limit
 }
 
-// anonymousConn is a connection; at is its place in the order, nil once it has shown the token.
+// anonymousConn is a connection; at is its place in the order, nil once it has presented the token.
 type anonymousConn struct {
 	all  *anonymous
 	conn net.Conn
@@ -59,7 +59,7 @@ type anonymousConn struct {
 
 type connKey struct{}
 
-// context takes a new connection in.
+// context registers a new connection.
 func (c *anonymous) context(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *anonymous) context(ctx context.Context, conn net.Conn) context.Context 
 	return context.WithValue(ctx, connKey{}, g)
 }
 
-// state lets a connection go that has ended.
+// state removes an ended connection.
 func (c *anonymous) state(conn net.Conn, to http.ConnState) {
 	if to != http.StateClosed && to != http.StateHijacked {
 		return
@@ -88,7 +88,7 @@ func (c *anonymous) state(conn net.Conn, to http.ConnState) {
 	}
 }
 
-// cut closes a connection at once: TLS would say goodbye first, to a client that may not listen.
+// cut closes a connection at once: TLS would first send a goodbye to a client that may not listen.
 func cut(conn net.Conn) {
 	if over, ok := conn.(*tls.Conn); ok {
 		conn = over.NetConn()
@@ -96,7 +96,7 @@ func cut(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// leave needs the lock.
+// leave requires the lock.
 func (g *anonymousConn) leave() {
 	if g.at != nil {
 		g.all.order.Remove(g.at)
@@ -104,14 +104,14 @@ func (g *anonymousConn) leave() {
 	}
 }
 
-// identified records that a request has shown the token, and lifts its deadlines.
+// identified records that a request has presented the token, and lifts its deadlines.
 func identified(w http.ResponseWriter, r *http.Request) {
 	if g, ok := r.Context().Value(connKey{}).(*anonymousConn); ok {
 		g.all.mu.Lock()
 		g.leave()
 		g.all.mu.Unlock()
 	}
-	at := http.NewResponseController(w) // where there are no deadlines, none need to be moved
+	at := http.NewResponseController(w) // if there are no deadlines, none need to be moved
 	_ = at.SetWriteDeadline(time.Time{})
 	if r.ContentLength == 0 {
 		_ = at.SetReadDeadline(time.Time{})
@@ -133,10 +133,11 @@ func Answering(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerPatience))
 }
 
-// Enabled returns that of slog.Handler: the lines that net/http logs about connections, such as failed handshakes, come this way.
+// Enabled implements slog.Handler: net/http logs about connections, such as failed handshakes, this way.
 func (c *anonymous) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle keeps them few, as clients without the token cause as many as they like. A handler that panicked is our own fault, and never left out.
+// Handle limits these lines, as clients without the token can cause any number. A handler that panicked is our own fault, and always
+// logged.
 func (c *anonymous) Handle(ctx context.Context, r slog.Record) error {
 	if strings.Contains(r.Message, "panic serving") {
 		c.log.Error("a request failed", "error", r.Message)

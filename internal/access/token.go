@@ -1,5 +1,5 @@
-// Package access controls access to what this program serves over HTTP: callers show a token, over an encrypted connection. It makes and reads token files, lets requests with the token through, and refuses to listen where the token
-// would travel in the clear.
+// Package access controls access to this program's HTTP servers: callers present a token, over an encrypted connection. It creates and
+// reads token files, admits requests with the token, and refuses to listen where the token would be sent unencrypted.
 //
 // It knows nothing about the pages behind it.
 package access
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Token is a secret that opens a door. It prints as what it is, not as its value: a token has no business in a log.
+// Token is a secret that opens a door. Printing it does not show its value: a token does not belong in a log.
 type Token struct{ secret string }
 
 // String hides the secret.
@@ -33,7 +33,7 @@ func (t Token) Zero() bool { return t.secret == "" }
 // Bearer returns the value of the Authorization header that shows the token.
 func (t Token) Bearer() string { return "Bearer " + t.secret }
 
-// SHA256 identifies a token to a server that shall accept it: a random token cannot be found from its sum.
+// SHA256 identifies a token to a server that should accept it: a random token cannot be derived from its sum.
 func (t Token) SHA256() string {
 	sum := sha256.Sum256([]byte(t.secret))
 	return hex.EncodeToString(sum[:])
@@ -42,7 +42,7 @@ func (t Token) SHA256() string {
 // Sum is the SHA-256 of a token that is not known here.
 type Sum [sha256.Size]byte
 
-// ParseSum takes what SHA256 gives.
+// ParseSum parses the result of SHA256.
 func ParseSum(text string) (s Sum, err error) {
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != len(s) {
@@ -54,21 +54,21 @@ func ParseSum(text string) (s Sum, err error) {
 	return s, nil
 }
 
-// Is reports whether a token is the one that is meant, in the same time whatever is given.
+// Is reports whether two tokens are equal, in constant time.
 func (s Sum) Is(given string) bool {
 	other := sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(s[:], other[:]) == 1
 }
 
-// Random makes a token of 130 bits.
+// Random returns a token of 130 bits.
 func Random() Token { return Token{rand.Text()} }
 
-// shortest is the fewest characters that cannot be guessed by trying; more than longest is a mistake.
+// shortest is the minimum length that cannot be guessed by trying; more than longest is a mistake.
 const shortest, longest = 16, 1024
 
 var errShort = fmt.Errorf("a token has at least %d characters", shortest)
 
-// Parse takes what a token file or a variable holds.
+// Parse parses the content of a token file or variable.
 func Parse(text string) (Token, error) {
 	secret := strings.TrimSpace(text)
 	switch {
@@ -80,7 +80,7 @@ func Parse(text string) (Token, error) {
 	return Token{secret}, nil
 }
 
-// Read takes the token from a file, which only its owner may be able to read.
+// Read reads the token from a file, which only its owner may be able to read.
 func Read(path string) (Token, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -105,7 +105,7 @@ func Read(path string) (Token, error) {
 	return token, nil
 }
 
-// Ensure is Read, and makes the file when there is none.
+// Ensure is Read, and creates the file if it does not exist.
 func Ensure(path string) (token Token, made bool, err error) {
 	if token, err = Read(path); !errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(err, errShort) {
@@ -118,7 +118,7 @@ func Ensure(path string) (token Token, made bool, err error) {
 	}
 	token = Random()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) { // another process made it just now
+	if errors.Is(err, fs.ErrExist) { // another process has just created it
 		token, err = Read(path)
 		return token, false, err
 	}

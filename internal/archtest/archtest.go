@@ -1,8 +1,8 @@
-// Package archtest keeps the architecture true (docs/architecture.md): which package may import which, which packages stay
-// pure, and a few house rules, each with its reason. `go test` runs it over the whole tree.
+// Package archtest enforces the architecture (docs/architecture.md): which package may import which, which packages stay pure, and a few
+// house rules, each with its reason. `go test` runs it over the whole tree.
 //
-// It reads source text with the standard library alone, so that it works on code that does not compile. It
-// knows the types of one package at a time: a rule that needs those of its imports does not belong here.
+// It reads source text with the standard library alone, so that it works on code that does not compile. It knows the types of one package
+// at a time: a rule that needs those of its imports does not belong here.
 package archtest
 
 import (
@@ -25,9 +25,9 @@ const Module = "github.com/tierml/tierml"
 // Violation is one place where a rule is broken.
 type Violation struct {
 	File   string // path in the repository
-	Line   int    // 0 when it is about the whole file or folder
+	Line   int    // 0 if it is about the whole file or folder
 	Breach string // the offending text
-	Reason string // why it must not be, and what to do instead
+	Reason string // why it is forbidden, and what to do instead
 }
 
 // String returns "market/x.go:7: imports net; pure packages ...".
@@ -65,7 +65,7 @@ func (s *source) imports(f func(path string, pos token.Pos)) {
 	}
 }
 
-// Check looks at a whole repository and gives every breach, sorted by place.
+// Check checks a whole repository and returns every breach, sorted by place.
 func Check(repository fs.FS) ([]Violation, error) {
 	var sources []*source
 	var violations []Violation
@@ -133,7 +133,7 @@ func checkSources(sources []*source) []Violation {
 	violations = append(violations, checkSizes(sources)...)
 	violations = append(violations, checkReach(sources)...)
 	violations = append(violations, checkOrder(sources)...)
-	said := map[string]bool{} // what has a reason of its own needs no other
+	said := map[string]bool{} // one reason is enough
 	for _, v := range violations {
 		said[fmt.Sprint(v.File, v.Line)] = true
 	}
@@ -145,7 +145,7 @@ func checkSources(sources []*source) []Violation {
 	return violations
 }
 
-// skipped folders hold nothing of ours, or build results and runs.
+// skipped folders contain other people's files, or build results and runs.
 func skipped(dir string) bool {
 	switch dir {
 	case "bin", "runs":
@@ -164,7 +164,7 @@ func textFile(name string) bool {
 	return name == "Makefile" || name == ".ci/run"
 }
 
-// maxLines is where a file is split, without asking.
+// maxLines is the size above which a file must be split.
 const maxLines = 600
 
 func checkLength(s *source) []Violation {
@@ -175,7 +175,7 @@ func checkLength(s *source) []Violation {
 	return nil
 }
 
-// checkComments wants a package comment somewhere in each package.
+// checkComments requires a package comment somewhere in each package.
 func checkComments(sources []*source) []Violation {
 	commented, first := map[string]bool{}, map[string]string{}
 	for _, s := range sources {
@@ -199,7 +199,7 @@ func checkComments(sources []*source) []Violation {
 	return violations
 }
 
-// machinePaths begin paths that exist on one machine only.
+// machinePaths are prefixes of paths that exist on one machine only.
 var machinePaths = [][]byte{
 	[]byte("/work" + "/"), []byte("/home" + "/"), []byte("/Users" + "/"), []byte("/root" + "/"), []byte("C:" + `\`),
 }

@@ -26,8 +26,7 @@ var floors = [][]string{
 	{"cmd", "lab", "test", "tools"},
 }
 
-// upward are the imports that the order of the floors does not allow and that are there all the same, with their reasons; no more
-// than three.
+// upward are the exceptions to the order of floors, with their reasons; no more than three.
 var upward = map[[2]string]string{
 	{"planner/local", "examples/data"}: "the recording that jobs without prices use is a file of the examples, and only a package in its folder can embed it",
 }
@@ -40,7 +39,7 @@ func topFolder(dir string) string {
 	return top
 }
 
-// floorOf returns the floor of a folder; -1 = it is on none.
+// floorOf returns the floor of a folder; -1 = none.
 func floorOf(top string) int {
 	return slices.IndexFunc(floors, func(f []string) bool { return slices.Contains(f, top) })
 }

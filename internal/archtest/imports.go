@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// within reports whether a package folder is one of these folders or below.
+// within reports whether a package folder is in one of these folders.
 func within(dir string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
 }
 
-// arrow limits what some packages may import of ours.
+// arrow limits which of our packages some packages may import.
 type arrow struct {
 	from    func(dir string) bool
 	allowed func(dir string) bool
@@ -28,7 +28,7 @@ func below(dirs ...string) func(string) bool {
 	return func(dir string) bool { return within(dir, dirs...) }
 }
 
-// tooling may be used everywhere: it knows nothing of the domain.
+// tooling may be used everywhere: it knows nothing about the domain.
 var tooling = below("internal/atomicfile", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector", "internal/decompress", "internal/grid", "internal/spelling", "internal/sameuser", "internal/loglimit", "internal/kin", "internal/pattern")
 
 func either(rules ...func(string) bool) func(string) bool {
@@ -37,8 +37,8 @@ func either(rules ...func(string) bool) func(string) bool {
 	}
 }
 
-// arrows are the two chains that meet in elasticity (docs/architecture.md, "Who imports whom"). A package may
-// always import its own sub-folders' parent and what lies in its own folder.
+// arrows are the two chains that meet in elasticity (docs/architecture.md, "Who imports whom"). A package may always import its own
+// sub-folders' parent and packages in its own folder.
 var arrows = []arrow{
 	{exactly("market", "ps", "tuner", "elasticity/tempo", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector"),
 		exactly("internal/cells", "internal/vector"),
@@ -87,7 +87,7 @@ var arrows = []arrow{
 		"the simulator runs the deciding packages and never a shell"},
 }
 
-// checkArrows looks at what a file imports of ours. Tests may import more: they put things together.
+// checkArrows checks a file's imports of our packages. Tests may import more: they combine parts.
 func checkArrows(s *source) []Violation {
 	var violations []Violation
 	s.imports(func(path string, pos token.Pos) {
@@ -145,7 +145,7 @@ var foreignRules = []foreignRule{
 	{"github.com/spf13/viper", below("cmd"), "settings reach packages as arguments, not through a store"},
 }
 
-// single are modules that one package alone may import.
+// single are modules that only one package may import.
 var single = []string{"github.com/aws/aws-sdk-go-v2/service/ec2", "cloud.google.com/go/compute/apiv1"}
 
 func checkSingleImporters(sources []*source) []Violation {

@@ -15,11 +15,11 @@ import (
 	"strings"
 )
 
-// orderClaim is what a package's comment may say of its files, with how many uses are exceptions.
+// orderClaim is a package comment's claim about its files, with the number of exceptions.
 var orderClaim = regexp.MustCompile(`Each file uses only those before it(?:, with (\d+) exceptions?)?: ([^.]+)\.`)
 
-// checkOrder holds packages to the order of files that their comments claim: a file uses what it declares and what files before it
-// declare. Imports are not looked at, so that a use through a value of another package's type is not seen.
+// checkOrder checks the order of files that package comments claim: a file uses only its own declarations and those of earlier files.
+// Imports are ignored, so that a use through a value of another package's type is not detected.
 func checkOrder(sources []*source) []Violation {
 	packages := map[string][]*source{}
 	for _, s := range sources {

@@ -14,7 +14,7 @@ var pure = []string{"market", "bidding", "provisioner", "elasticity", "elasticit
 
 const decide = "this package decides, so that the same decisions run on a cloud, on a laptop and in a dry run: "
 
-// impureImports are what a deciding package must do without.
+// impureImports are forbidden in deciding packages.
 var impureImports = map[string]string{
 	"net":           decide + "the sub-folders speak to networks",
 	"os":            decide + "the sub-folders touch files and processes; take an io.Reader or a value",
@@ -35,7 +35,7 @@ var clockFunctions = []string{"Now", "Since", "Until", "Sleep", "After", "AfterF
 // randomFunctions of math/rand/v2 make a stream of a given seed; everything else uses the global one.
 var seededFunctions = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "PCG", "ChaCha8", "Source", "Zipf"}
 
-// checkPurity looks for what a deciding package must not do. Its tests may.
+// checkPurity finds what a deciding package must not do. Its tests may.
 func checkPurity(s *source) []Violation {
 	if s.test() || !slices.Contains(pure, s.dir) {
 		return nil
@@ -84,7 +84,7 @@ func checkSelector(s *source, names map[string]string, n *ast.SelectorExpr) (Vio
 	return Violation{}, false
 }
 
-// importName returns what a file calls an imported package.
+// importName returns a file's name for an imported package.
 func importName(s *source, p string) string {
 	for _, spec := range s.ast.Imports {
 		if value, err := strconv.Unquote(spec.Path.Value); err == nil && value == p && spec.Name != nil {

@@ -13,7 +13,7 @@ var unraced = []string{"lab", "tools", "test", "sim"} // goroutines of sim each 
 // racedLine is the Makefile's list of packages for the race detector.
 var racedLine = regexp.MustCompile(`(?m)^RACE \?= ((?:.*\\\n)*.*)$`)
 
-// checkRaced wants each package that starts goroutines on the Makefile's list of those that the race detector watches. Without a list there is
+// checkRaced requires that each package that starts goroutines is on the Makefile's list for the race detector. Without a list there is
 // nothing to check.
 func checkRaced(sources []*source, makefile []byte) []Violation {
 	list := racedLine.FindSubmatch(makefile)

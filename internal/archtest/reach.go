@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// distance keeps a package from reaching another, through whatever imports.
+// distance keeps a package from reaching another by any chain of imports.
 type distance struct {
 	from, to, reason string
 }
@@ -15,7 +15,7 @@ var distances = []distance{
 		"move what config needs to a package without them"},
 }
 
-// checkReach follows imports from package to package. A breach is at the last import of the shortest chain, and names the chain.
+// checkReach follows imports from package to package. A breach is reported at the last import of the shortest chain, and names the chain.
 func checkReach(sources []*source) []Violation {
 	var violations []Violation
 	for _, d := range distances {
@@ -36,7 +36,7 @@ func checkReach(sources []*source) []Violation {
 	return violations
 }
 
-// importsOf calls f for each of our packages that a package imports, its tests left out.
+// importsOf calls f for each of our packages that a package imports, except in tests.
 func importsOf(sources []*source, dir string, f func(s *source, to string, at token.Pos)) {
 	for _, s := range sources {
 		if s.dir != dir || s.test() {

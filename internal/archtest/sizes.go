@@ -5,7 +5,7 @@ import (
 	"go/ast"
 )
 
-// A type of our own that is larger than this holds more than one idea.
+// A type of ours that is larger than this holds more than one idea.
 const (
 	mostFields  = 30
 	mostMethods = 60
@@ -16,21 +16,21 @@ var larger = map[string]size{
 	"internal/journal.Entry": {fields: 38, reason: "a journal line's fields in one place: each kind of line has a few"},
 }
 
-// size is how large a type is, or may be where the bounds do not hold; 0 = the bound holds.
+// size is the size of a type, or its limit if the bounds do not apply; 0 = the bound applies.
 type size struct {
 	fields, methods int
 	reason          string
 }
 
-// structure is a type as it is written.
+// structure is a type as written.
 type structure struct {
 	size
 	in   *source // where its fields are
 	spec *ast.TypeSpec
 }
 
-// checkSizes counts the fields and methods of each type. A field that is embedded counts as one: what it brings is its own
-// type's. Tests and generated files do not count.
+// checkSizes counts the fields and methods of each type. An embedded field counts as one: its members belong to its own type. Tests and
+// generated files do not count.
 func checkSizes(sources []*source) []Violation {
 	types := map[string]*structure{}
 	methods := map[string]int{}

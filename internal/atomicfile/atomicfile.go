@@ -1,5 +1,5 @@
-// Package atomicfile replaces files as a whole: a reader finds the file before or the file after, also when the writer is killed or
-// the host loses its power. It knows nothing of what the files hold.
+// Package atomicfile replaces files atomically: a reader finds the old or the new file, even if the writer is killed or the host loses
+// power. It knows nothing about the files' contents.
 package atomicfile
 
 import (
@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// Unfinished begins the names of files that are being written. A killed process may leave one behind.
+// Unfinished is the prefix of files being written. A killed process may leave one behind.
 const Unfinished = ".unfinished-"
 
 // Write replaces the contents of a file.
@@ -22,8 +22,8 @@ func Write(path string, contents []byte, mode fs.FileMode) error {
 	})
 }
 
-// WriteTo is Write for contents that a function writes. When that fails, the file stays as it was. What is there and no file is refused: a
-// rename would replace a device by a file.
+// WriteTo is Write for contents that a function writes. If that fails, the file stays as it was. It refuses to replace something other than
+// a file: a rename would replace a device by a file.
 func WriteTo(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	if err := Replaceable(path); err != nil {
 		return err
@@ -34,7 +34,7 @@ func WriteTo(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(file.Name()) // it may have its name already
+			_ = os.Remove(file.Name()) // it may already have its final name
 		}
 	}()
 	if err := errors.Join(write(file), file.Chmod(mode), file.Sync()); err != nil {
@@ -46,11 +46,11 @@ func WriteTo(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	return SyncDirectory(filepath.Dir(path))
 }
 
-// Replaceable refuses a path at which something is that is no file.
+// Replaceable refuses a path that is not a file.
 func Replaceable(path string) error {
 	info, err := os.Stat(path)
 	switch {
-	case err != nil || info.Mode().IsRegular(): // whatever else is wrong, writing finds out
+	case err != nil || info.Mode().IsRegular(): // writing will report any other problem
 		return nil
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder", path)
@@ -67,7 +67,7 @@ func Probe(path string) error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// create makes the file that becomes the one at a path. An error names that path, the only one that the caller knows.
+// create creates the file that will replace the one at a path. An error names that path, the only one that the caller knows.
 func create(path string) (*os.File, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), Unfinished)
 	if at, ok := errors.AsType[*fs.PathError](err); ok {

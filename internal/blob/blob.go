@@ -1,6 +1,6 @@
-// Package blob reads and writes files wherever they are: a path on this machine (also as file:///PATH), s3://BUCKET/KEY or
-// gs://BUCKET/KEY. It is the one place that knows object stores; it does not know files' contents. Credentials, region and endpoint come
-// from where the providers' own tools take them.
+// Package blob reads and writes files wherever they are: a path on this machine (also as file:///PATH), s3://BUCKET/KEY or gs://BUCKET/KEY.
+// It is the only package that knows object stores; it does not know files' contents. Credentials, region and endpoint come from the same
+// sources as in the providers' own tools.
 package blob
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/plainfile"
 )
 
-// Open opens a file or object for reading. One that is not there is an fs.ErrNotExist.
+// Open opens a file or object for reading. If it does not exist the error is an fs.ErrNotExist.
 func Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	p, err := location.Parse(name)
 	if err != nil {
@@ -27,10 +27,10 @@ func Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return openObject(ctx, name, p, 0, -1)
 }
 
-// ErrChanged ends a file of this machine that is written while it is read.
+// ErrChanged ends reading a local file that is written meanwhile.
 var ErrChanged = errors.New("the file was changed while it was read")
 
-// openFile opens a file of this machine, which may not change until it has been read.
+// openFile opens a local file, which may not change until it has been read.
 func openFile(path string) (io.ReadCloser, error) {
 	file, err := plainfile.Open(path)
 	if err != nil {
@@ -42,8 +42,8 @@ func openFile(path string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// unchanging is a file that is read as it was when it was opened, or not at all: half a file that is being written, or
-// has cut, may well look like a smaller whole one.
+// unchanging is a file that is read as it was when it was opened, or not at all: half a file that is being written, or was truncated, may
+// look like a smaller complete one.
 type unchanging struct {
 	file   *os.File
 	opened fs.FileInfo

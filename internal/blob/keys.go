@@ -14,11 +14,10 @@ type Keys struct {
 	Expires         time.Time `json:"expires"`
 }
 
-// given is where this process gets keys; nil = it uses what it finds, as the providers' own tools do.
+// given is this process's source of keys; nil = the same sources as in the providers' own tools.
 var given atomic.Pointer[func() (Keys, error)]
 
-// UseKeys has this process open all objects with keys from a source, which is called for each, instead of what it finds. A nil source
-// ends that.
+// UseKeys makes this process open all objects with keys from a source, which is called for each. A nil source ends that.
 func UseKeys(source func() (Keys, error)) {
 	if source == nil {
 		given.Store(nil)

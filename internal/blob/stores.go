@@ -44,7 +44,7 @@ func openBucket(ctx context.Context, p location.Place) (*blob.Bucket, error) {
 	return openS3(ctx, u, keys)
 }
 
-// openS3 is what the library does with a URL, with other credentials than it finds.
+// openS3 does what the library does with a URL, with other credentials.
 func openS3(ctx context.Context, u *url.URL, keys Keys) (*blob.Bucket, error) {
 	query := u.Query()
 	is := func(name string) bool {
@@ -77,8 +77,8 @@ func openObject(ctx context.Context, name string, p location.Place, offset, leng
 	return &object{reader, bucket}, nil
 }
 
-// missing reports whether an object that may not be read is not there. S3 denies reading a missing object unless the whole bucket may be
-// listed, which machines may not: they list below their prefixes.
+// missing reports whether an unreadable object does not exist. S3 denies reading a missing object unless the whole bucket may be listed,
+// which machines may not: they list below their prefixes.
 func missing(ctx context.Context, bucket *blob.Bucket, key string) bool {
 	all := bucket.List(&blob.ListOptions{Prefix: key})
 	for {
@@ -92,7 +92,7 @@ func missing(ctx context.Context, bucket *blob.Bucket, key string) bool {
 	}
 }
 
-// advice returns what to do about what the libraries find missing: their words are for programmers.
+// advice returns a remedy for what the libraries find missing: their messages are for programmers.
 func advice(err error) string {
 	text := err.Error()
 	switch {
@@ -104,8 +104,8 @@ func advice(err error) string {
 	return ""
 }
 
-// settings returns the place's, with those that a store on another endpoint than the provider's wants: buckets as the first part
-// of the path, as their names are no hosts there, and for an emulator of GCS no credentials.
+// settings returns the place's, with those that a store on another endpoint than the provider's needs: buckets as the first part of the
+// path, as their names are not hosts there, and for an emulator of GCS no credentials.
 func settings(p location.Place) url.Values {
 	query := maps.Clone(p.Settings())
 	if query == nil {
@@ -136,7 +136,7 @@ type object struct {
 
 func (o *object) Close() error { return errors.Join(o.Reader.Close(), o.bucket.Close()) }
 
-// inBucket does something in an object's bucket.
+// inBucket runs f in an object's bucket.
 func inBucket(ctx context.Context, p location.Place, do func(*blob.Bucket) error) error {
 	bucket, err := openBucket(ctx, p)
 	if err != nil {
@@ -147,7 +147,7 @@ func inBucket(ctx context.Context, p location.Place, do func(*blob.Bucket) error
 
 func writeObject(ctx context.Context, p location.Place, write func(io.Writer) error) error {
 	return inBucket(ctx, p, func(bucket *blob.Bucket) error {
-		ctx, cancel := context.WithCancel(ctx) // done before Close, it leaves no object
+		ctx, cancel := context.WithCancel(ctx) // if done before Close, it leaves no object
 		defer cancel()
 		writer, err := bucket.NewWriter(ctx, p.Key(), &blob.WriterOptions{ContentType: "application/octet-stream"})
 		if err != nil {
@@ -155,7 +155,7 @@ func writeObject(ctx context.Context, p location.Place, write func(io.Writer) er
 		}
 		if err := write(writer); err != nil {
 			cancel()
-			_ = writer.Close() // says that it was cancelled
+			_ = writer.Close() // reports that it was cancelled
 			return err
 		}
 		return writer.Close()

@@ -20,8 +20,8 @@ import (
 // writeBuffer gathers small writes.
 const writeBuffer = 256 << 10
 
-// Write stores what write gives it under a name: the whole of it or, when there is an error, nothing. What was there
-// before is replaced. It is durable when Write returns.
+// Write stores what write writes under a name: all of it or, after an error, nothing. Existing content is replaced. It is durable when
+// Write returns.
 func Write(ctx context.Context, name string, write func(io.Writer) error) error {
 	p, err := location.Parse(name)
 	if err != nil {
@@ -65,13 +65,13 @@ func writeFile(name string, write func(io.Writer) error) error {
 	return atomicfile.WriteTo(name, 0o644, write)
 }
 
-// Object is something that is stored below a folder.
+// Object is an object stored below a folder.
 type Object struct {
 	Path  string // below the folder, with slashes
 	Bytes int64
 }
 
-// List returns all objects below a folder, sorted by path. A folder that is not there has none.
+// List returns all objects below a folder, sorted by path. A missing folder has none.
 func List(ctx context.Context, folder string) ([]Object, error) {
 	p, err := location.Parse(folder)
 	if err != nil {
@@ -94,7 +94,7 @@ func listFiles(folder string) (objects []Object, err error) {
 	err = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // or gone meanwhile
+			return nil // or removed meanwhile
 		case err != nil || entry.IsDir():
 			return err
 		}
@@ -112,7 +112,7 @@ func listFiles(folder string) (objects []Object, err error) {
 	return objects, err
 }
 
-// Remove removes an object. One that is not there is as good as removed. A file's folder goes with its last file.
+// Remove removes an object. Removing a missing one succeeds. A file's folder is removed with its last file.
 func Remove(ctx context.Context, name string) error {
 	p, err := location.Parse(name)
 	if err != nil {
@@ -120,7 +120,7 @@ func Remove(ctx context.Context, name string) error {
 	}
 	if p.Scheme() == "" {
 		if err = os.Remove(p.Key()); err == nil {
-			_ = os.Remove(filepath.Dir(p.Key())) // fails as long as there is something in it
+			_ = os.Remove(filepath.Dir(p.Key())) // fails while it is not empty
 		}
 	} else {
 		err = removeObject(ctx, p)

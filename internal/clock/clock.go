@@ -23,7 +23,7 @@ func Real() Mapping {
 	return Mapping{Market: origin, Wall: origin, Speed: 1}
 }
 
-// IsReal reports whether market time is wall-clock time: the market is no recording.
+// IsReal reports whether market time is wall-clock time: the market is not a recording.
 func (m Mapping) IsReal() bool { return m.Speed == 1 && m.Market.Equal(m.Wall) }
 
 // At returns the market time at a wall-clock time.
@@ -39,10 +39,10 @@ func (m Mapping) WallAt(market time.Time) time.Time {
 // Now returns the market time now.
 func (m Mapping) Now() time.Time { return m.At(Wall()) }
 
-// Until returns how long it takes, by the wall clock, until a market time.
+// Until returns the wall-clock time until a market time.
 func (m Mapping) Until(market time.Time) time.Duration { return m.WallAt(market).Sub(Wall()) }
 
-// NotBefore returns the same mapping, moved on if the market time now would be before a time: the host's clock was set back since.
+// NotBefore returns the same mapping, moved forward if the market time now would be before a time: the host's clock was set back since.
 func (m Mapping) NotBefore(market time.Time) Mapping {
 	if behind := market.Sub(m.Now()); behind > 0 {
 		m.Market = m.Market.Add(behind)
@@ -66,7 +66,7 @@ func (m Mapping) String() string {
 		"*" + strconv.FormatFloat(m.Speed, 'g', -1, 64)
 }
 
-// Parse reads what String wrote.
+// Parse parses the result of String.
 func Parse(s string) (Mapping, error) {
 	market, rest, ok1 := strings.Cut(s, "@")
 	wall, speed, ok2 := strings.Cut(rest, "*")

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// WithPatience returns a context that ends with a cause when this process has waited for that long. Time in which the process was
-// stopped or the host slept is no waiting: nothing could have been heard.
+// WithPatience returns a context that ends with a cause when this process has waited this long. Time in which the process was suspended or
+// the host slept does not count: nothing could have been received.
 func WithPatience(ctx context.Context, patience time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	beat := min(max(patience/20, time.Millisecond), time.Second)

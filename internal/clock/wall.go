@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Wall returns the time of day, as the host's clock had it when the process started and as it has gone on since, also while the host
-// slept. Setting the host's clock does not change it: no machine is judged, billed or ended by an hour that never was. What the host
-// corrects little by little it follows.
+// Wall returns the time of day, as the host's clock had it when the process started, advanced by elapsed time, including while the host
+// slept. Setting the host's clock does not change it: no machine is judged, billed or ended by an hour that never happened. It follows the
+// host's gradual corrections.
 func Wall() time.Time { return host.wall() }
 
-// Between returns the earliest and the latest that the time of day may be: as the clock has gone on since the process started (Wall), and
-// as the host has it now. They differ once it was set, and which is right is unknown. What others end machines by counts from the
-// latest; whatever ends them waits for the earliest.
+// Between returns the earliest and the latest possible time of day: by elapsed time since the process started (Wall), and by the host's
+// clock. They differ once the clock was set, and which is right is unknown. Times at which others end machines count from the latest;
+// ending machines waits for the earliest.
 func Between() (earliest, latest time.Time) { return host.between() }
 
 var host = newSource(time.Now, clocks)
 
-// source is a host's time of day without the leaps that it makes when it is set.
+// source is a host's time of day without the jumps when it is set.
 type source struct {
 	now    func() time.Time
 	clocks func() (day, steady time.Duration, ok bool) // steady: it cannot be set, and runs while the host sleeps
@@ -38,7 +38,7 @@ func (s *source) wall() time.Time {
 	for {
 		before := s.setForward()
 		now := s.now().Round(0)
-		if s.setForward() == before { // else it was set just now
+		if s.setForward() == before { // otherwise it was just set
 			return now.Add(-before)
 		}
 	}
@@ -52,13 +52,13 @@ func (s *source) between() (earliest, latest time.Time) {
 	return earliest, latest
 }
 
-// leastSet is by how much a clock differs that was set: less is a correction of the host's own.
+// leastSet is the minimum difference of a clock that was set: less is a correction by the host itself.
 const leastSet = 500 * time.Millisecond
 
-// apart is how long two readings of clocks may be apart to be compared. On a busy host this process may be halted between them.
+// apart bounds the time between two readings of clocks to be compared. On a busy host this process may be suspended between them.
 const apart = 10 * time.Millisecond
 
-// setForward is by how much the host's clock was set forward since the process started.
+// setForward returns by how much the host's clock was set forward since the process started.
 func (s *source) setForward() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

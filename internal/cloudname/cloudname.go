@@ -1,5 +1,5 @@
-// Package cloudname makes names of machines from names that people chose: a readable beginning and digests. Equal parts give equal
-// names, so that a provider which refuses a taken name cannot launch the same request twice. It knows nothing about providers.
+// Package cloudname derives names of machines from names that people chose: a readable beginning and digests. Equal parts give equal names,
+// so that a provider which refuses a taken name cannot launch the same request twice. It knows nothing about providers.
 package cloudname
 
 import (
@@ -19,7 +19,7 @@ func Digest(length int, parts ...string) string {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Slug returns the legible part of a name, in at most that many lower-case letters, digits and hyphens; it begins with a letter.
+// Slug returns the legible part of a name, in at most this many lower-case letters, digits and hyphens; it begins with a letter.
 func Slug(name string, most int) string {
 	s := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if s == "" || s[0] < 'a' || s[0] > 'z' {

@@ -1,25 +1,25 @@
-// Package confine limits what processes that were started for others may take of this host, and what they see of it and of each other. It knows
-// nothing about what they do.
+// Package confine limits the resources of processes that were started for others, and what they see of this host and of each other. It does
+// not know what they do.
 package confine
 
 import "syscall"
 
-// Limits are what a process, and those that it starts, may take.
+// Limits are the limits of a process and its descendants.
 type Limits struct {
 	Memory    int64 // bytes
-	VCPU      int   // at the most, and its weight among others
+	VCPU      int   // maximum, and weight among others
 	Processes int   // with threads
 
-	User int    // as whom it runs; 0 = as this process
+	User int    // user to run as; 0 = this process's
 	Own  bool   // that user has no other processes on this host: they are counted, and end, with this one
-	Dir  string // its working directory; what is next to it is hidden where namespaces can be had
+	Dir  string // its working directory; neighbouring folders are hidden if namespaces are available
 }
 
-// Group is what was started together. The zero Group has no limits in common.
+// Group is a set of processes that were started together. The zero Group has no common limits.
 type Group struct {
 	dir  string
 	own  int   // the user whose processes end with it; 0 = none
-	Flaw error // what it lacks; nil: nothing
+	Flaw error // what is missing; nil: nothing
 }
 
 // Together reports whether all processes of the group count together.

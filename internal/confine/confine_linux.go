@@ -20,7 +20,7 @@ func Memory(pid int, bytes int64) error {
 	return errors.Join(err, adjust(pid))
 }
 
-// endUser kills all processes of a user, also those that have left their process group.
+// endUser kills all processes of a user, including those that have left their process group.
 func endUser(user int) {
 	for range 100 { // it may start others meanwhile
 		left := false
@@ -39,16 +39,16 @@ func endUser(user int) {
 		if !left {
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // until the kernel has them away
+		time.Sleep(10 * time.Millisecond) // until the kernel has removed them
 	}
 }
 
-// adjust has the kernel end a process before others.
+// adjust makes the kernel end a process before others.
 func adjust(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("800"), 0)
 }
 
-// HostMemory returns how much memory this host has, in bytes; 0 = unknown.
+// HostMemory returns this host's memory, in bytes; 0 = unknown.
 func HostMemory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

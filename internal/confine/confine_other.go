@@ -10,10 +10,10 @@ import (
 // Main does nothing here.
 func Main() {}
 
-// Apart returns why commands cannot have namespaces of their own here.
+// Apart returns why commands cannot have their own namespaces here.
 func Apart() error { return errors.New("this operating system has no namespaces") }
 
-// Start starts a command as its user, in a session of its own, without limits.
+// Start starts a command as its user, in its own session, without limits.
 func Start(cmd *exec.Cmd, _ string, l Limits) (Group, error) {
 	cmd.SysProcAttr = attributes(l)
 	return Group{Flaw: Apart()}, cmd.Start()

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mounted is where systems have cgroup v2.
+// mounted is the usual mount point of cgroup v2.
 const mounted = "/sys/fs/cgroup"
 
-// Start starts a command within limits, in a session of its own: processes of one session may send each other SIGCONT, whatever their users. Where
-// cgroup v2 can be written to, a process and all that it starts have the limits together; elsewhere each has that of memory on its own. Where
-// the kernel allows it, they have namespaces of their own, and end when their standard input does, from which nothing can be read. Names are unique
-// within this process.
+// Start starts a command within limits, in its own session: processes of one session may send each other SIGCONT, whatever their users. If
+// cgroup v2 is writable, a process and its descendants share the limits; otherwise each has the memory limit separately. If the kernel
+// permits, they have their own namespaces, and end when their standard input does, from which nothing can be read. Names are unique within
+// this process.
 func Start(cmd *exec.Cmd, name string, l Limits) (Group, error) {
 	if !ready {
 		return Group{}, errNotReady
@@ -40,7 +40,7 @@ func Start(cmd *exec.Cmd, name string, l Limits) (Group, error) {
 		_ = at.Close() // it was for the start only
 		if err == nil {
 			*cmd = within
-		} else { // not every process may be put into a group that can be made; whatever else is wrong will be so again
+		} else { // not every process may be put into a group that can be created; any other problem will recur
 			g.End()
 			at = nil
 		}
@@ -59,7 +59,7 @@ func Start(cmd *exec.Cmd, name string, l Limits) (Group, error) {
 	return g, nil
 }
 
-// hierarchy returns the directory of this process in the cgroup v2 that is mounted at root, and those above it; nil: there is none.
+// hierarchy returns this process's directory in the cgroup v2 mounted at root, and its parents; nil: there is none.
 func hierarchy(root string) (dirs []string) {
 	var fs unix.Statfs_t
 	if unix.Statfs(root, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
@@ -82,8 +82,8 @@ func hierarchy(root string) (dirs []string) {
 	return nil
 }
 
-// newGroup makes a group in the nearest directory that hands out memory and processes, and may be written to. A directory with processes
-// cannot hand out what it has, so it is mostly one above our own: that of a service manager with delegation, or root's. nil: there is none.
+// newGroup creates a group in the nearest directory that distributes memory and processes, and is writable. A directory with processes
+// cannot distribute resources, so it is mostly one above our own: that of a service manager with delegation, or root's. nil: there is none.
 func newGroup(dirs []string, name string, l Limits) (Group, *os.File) {
 	for _, above := range dirs {
 		controllers, err := os.ReadFile(filepath.Join(above, "cgroup.subtree_control"))
@@ -104,10 +104,10 @@ func newGroup(dirs []string, name string, l Limits) (Group, *os.File) {
 	return Group{}, nil
 }
 
-// prefix begins a group's name; the number of the process that made it follows.
+// prefix begins a group's name; the number of the process that created it follows.
 const prefix = "tierml-"
 
-// sweep removes the groups of processes that were killed. One in which a process is left stays.
+// sweep removes the groups of processes that were killed. One with a remaining process stays.
 func sweep(above string) {
 	left, _ := filepath.Glob(filepath.Join(above, prefix+"*"))
 	for _, dir := range left {
@@ -132,12 +132,12 @@ func (g Group) limit(l Limits, weighs bool) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = set("memory.swap.max", 0)  // only where there is swap
-	_ = set("memory.oom.group", 1) // since Linux 4.19: half a job is of no use
+	_ = set("memory.swap.max", 0)  // only if there is swap
+	_ = set("memory.oom.group", 1) // since Linux 4.19: half a job is useless
 	return os.Open(g.dir)
 }
 
-// OutOfMemory reports whether a process was ended because the group had no more memory.
+// OutOfMemory reports whether a process was ended because the group ran out of memory.
 func (g Group) OutOfMemory() bool {
 	text, _ := os.ReadFile(filepath.Join(g.dir, "memory.events"))
 	for line := range strings.Lines(string(text)) {
@@ -161,6 +161,6 @@ func (g Group) End() {
 		if err := os.Remove(g.dir); err == nil || !errors.Is(err, syscall.EBUSY) {
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // until the kernel has them away
+		time.Sleep(10 * time.Millisecond) // until the kernel has removed them
 	}
 }

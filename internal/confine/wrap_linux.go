@@ -20,22 +20,22 @@ import (
 	"github.com/tierml/tierml/internal/raced"
 )
 
-// wrapper is the name under which this program runs between Start and the command: it limits itself, and where it is the first process of
-// namespaces, it prepares them and has the command as a child; all their processes end with it.
+// wrapper is the name under which this program runs between Start and the command: it limits itself and, if it is the first process of
+// namespaces, prepares them and runs the command as a child; all their processes end with it.
 const wrapper = "tierml-confined"
 
-// task is what a wrapper is to do.
+// task is a wrapper's task.
 type task struct {
-	Args   []string `json:"args"` // none = the namespaces are only tried
+	Args   []string `json:"args"` // none = only try the namespaces
 	Limits Limits   `json:"limits"`
 	Apart  bool     `json:"apart"`
-	Data   bool     `json:"data"` // each process has the limit of memory on its own
+	Data   bool     `json:"data"` // each process has the memory limit separately
 }
 
-// namespaces are those that a command gets: it sees no processes, no mounts and no System V memory but its own. The network is the host's.
+// namespaces are a command's own namespaces: it only sees its own processes, mounts and System V memory. The network is the host's.
 const namespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 
-// ready says that Main was called. Without it a wrapper would do what this program does, such as calling Start.
+// ready records that Main was called. Otherwise a wrapper would do what this program does, such as calling Start.
 var ready bool
 
 var errNotReady = errors.New("this program does not call confine.Main")
@@ -55,7 +55,7 @@ func Main() {
 	os.Exit(1)
 }
 
-// Apart returns why commands cannot have namespaces of their own here; nil: they can.
+// Apart returns why commands cannot have their own namespaces here; nil: they can.
 var Apart = sync.OnceValue(func() error {
 	if !ready {
 		return errNotReady
@@ -78,7 +78,7 @@ var Apart = sync.OnceValue(func() error {
 	return nil
 })
 
-// wrap has a command run by a wrapper.
+// wrap makes a wrapper run a command.
 func (t task) wrap(cmd *exec.Cmd) {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -93,13 +93,13 @@ func (t task) wrap(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Cloneflags = namespaces
 	if user := os.Geteuid(); user != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // within, and for the wrapper alone
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // inside, and only for the wrapper
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: user, HostID: user, Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
 	}
 }
 
-// run does the task in a wrapper. It returns only if that fails.
+// run executes the task in a wrapper. It returns only if that fails.
 func (t task) run() error {
 	runtime.LockOSThread() // what it starts has the limits of this thread
 	if t.Apart {
@@ -124,7 +124,7 @@ func (t task) run() error {
 	cmd := exec.Cmd{Path: path, Args: t.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: attributes(t.Limits)}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	if t.Data && raced.Detector { // limit left it out, and for a process of another user it takes a capability that hosts may lack
+	if t.Data && raced.Detector { // limit left it out, and for a process of another user it requires a capability that hosts may lack
 		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -d "$0" && exec "$@"`, strconv.FormatInt(t.Limits.Memory>>10, 10)}, t.Args...)
 	}
 	if err := cmd.Start(); err != nil {
@@ -135,12 +135,12 @@ func (t task) run() error {
 			_ = cmd.Process.Signal(s) // it may have ended
 		}
 	}()
-	go func() { // who has started this process holds the other end, and is no more
+	go func() { // the process that started this one held the other end, and has ended
 		if _, err := io.Copy(io.Discard, os.Stdin); err == nil {
 			os.Exit(1)
 		}
 	}()
-	for { // also those whose parents have ended
+	for { // including those whose parents have ended
 		var how syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &how, 0, nil)
 		switch {
@@ -154,7 +154,7 @@ func (t task) run() error {
 	}
 }
 
-// limit limits this process, and so those that it starts.
+// limit limits this process, and so its descendants.
 func (t task) limit() error {
 	set := func(resource int, most int64) error {
 		return os.NewSyscallError("setrlimit", unix.Setrlimit(resource, &unix.Rlimit{Cur: uint64(most), Max: uint64(most)}))
@@ -169,8 +169,8 @@ func (t task) limit() error {
 	return errors.Join(err, adjust(os.Getpid()))
 }
 
-// prepare mounts what a command in namespaces of its own sees. Of the directory that its own is in it sees its own only, and a user of its own can
-// write there only.
+// prepare mounts what a command in its own namespaces sees. Of its parent directory it sees only its own directory, which is the only place
+// where a user of its own can write.
 func (l Limits) prepare() error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (l Limits) prepare() error {
 	return os.NewSyscallError("mount_setattr", all)
 }
 
-// alone hides what is next to the command's own directory.
+// alone hides the neighbours of the command's directory.
 func (l Limits) alone() error {
 	own, err := os.Open(l.Dir)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package decompress gives the plain bytes of a stream that may be compressed, and of a Parquet file its table as CSV; text in UTF-16 becomes UTF-8. It goes by the first bytes:
-// people's files carry the wrong names. It knows nothing about streams' sources and contents.
+// Package decompress returns the plain bytes of a stream that may be compressed, and of a Parquet file its table as CSV; text in UTF-16
+// becomes UTF-8. It uses the first bytes: people's files have wrong names. It knows nothing about streams' sources and contents.
 package decompress
 
 import (
@@ -29,18 +29,17 @@ var (
 	parquet1  = []byte("PAR1")
 )
 
-// most is the memory that a stream may make the decoder take, whatever its header asks for.
+// most is the maximum memory of the decoder, whatever the header requests.
 const most = 256 << 20
 
-// Bounds of a stream's unpacked size: a number of bytes in all, and beyond the first ones a multiple of its packed size.
-// Prices and training data are packed to a tenth or so. Recordings of availability are packed to a three-hundredth, but are
-// far smaller than the free memory.
+// Bounds of a stream's unpacked size: a total number of bytes, and beyond the first ones a multiple of its packed size. Prices and training
+// data compress to about a tenth. Recordings of availability compress to a three-hundredth, but are far smaller than the free memory.
 const (
 	mostPlain = 64 << 30
 	free      = 64 << 20 // bytes for which the ratio does not matter
 	ratio     = 100
-	// Each line costs its reader more memory than its bytes: 2 bytes of labels take 50. Lines of real data are packed to ten bytes
-	// or so, and have at least some bits of their own.
+	// Each line costs its reader more memory than its bytes: 2 bytes of labels take 50. Lines of real data compress to about ten bytes, and
+	// differ by at least some bits.
 	freeLines    = 2 << 20
 	linesPerByte = 2
 )
@@ -51,7 +50,7 @@ const setting = "TIERML_MAX_UNPACKED"
 // ErrTooLarge ends a stream that exceeds the bounds.
 var ErrTooLarge = errors.New("unpacks to more than expected")
 
-// Reader returns the plain bytes of a stream that may be compressed by gzip, Zstandard, bzip2 or xz, the one file of a zip archive, or a
+// Reader returns the plain bytes of a stream that may be compressed by gzip, Zstandard, bzip2 or xz, the single file of a zip archive, or a
 // Parquet file as CSV, up to bounds. Closing it leaves the stream open.
 func Reader(r io.Reader) (io.ReadCloser, error) {
 	packed := &counter{from: r}
@@ -97,7 +96,7 @@ type bounded struct {
 	plain  int64
 	lines  int64
 	most   int64
-	ratio  int64 // 0: any, of lines too
+	ratio  int64 // 0: unlimited, also for lines
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
@@ -111,7 +110,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, cause(err)
 }
 
-// cause names what a decoder's error means.
+// cause explains a decoder's error.
 func cause(err error) error {
 	switch {
 	case err == nil || errors.Is(err, io.EOF):
@@ -124,7 +123,7 @@ func cause(err error) error {
 	return err
 }
 
-// once refuses a file that is compressed inside, too.
+// once refuses a file that is compressed twice.
 func once(plain io.ReadCloser) (io.ReadCloser, error) {
 	buffered := bufio.NewReader(plain)
 	if magic, _ := buffered.Peek(len(zstdMagic)); bytes.HasPrefix(magic, gzipMagic) || bytes.HasPrefix(magic, zstdMagic) {
@@ -136,7 +135,7 @@ func once(plain io.ReadCloser) (io.ReadCloser, error) {
 	}{asUTF8(buffered), plain}, nil
 }
 
-// asUTF8 takes a text's byte-order mark off, and writes UTF-16, as spreadsheets save it, in UTF-8.
+// asUTF8 removes a text's byte-order mark, and converts UTF-16, as spreadsheets save it, to UTF-8.
 func asUTF8(r *bufio.Reader) io.Reader {
 	switch mark, _ := r.Peek(3); {
 	case bytes.Equal(mark, []byte("\ufeff")):
@@ -176,7 +175,7 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 	case bytes.HasPrefix(magic, parquet1):
 		return parquetTable(buffered)
 	}
-	magic, _ = buffered.Peek(32) // a shorter file has what it has
+	magic, _ = buffered.Peek(32) // a shorter file is complete
 	if bytes.HasPrefix(magic, xzMagic) {
 		z, err := xz.ReaderConfig{DictCap: mostXZ}.NewReader(buffered)
 		if err != nil {
@@ -195,10 +194,10 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 // mostXZ is the dictionary that a stream of xz may ask for.
 const mostXZ = 128 << 20
 
-// mostZip is how large a zip archive may be: its directory is at its end, so that it is read as a whole.
+// mostZip bounds the size of a zip archive: its directory is at its end, so that it is read completely.
 const mostZip = 1 << 30
 
-// onlyFile opens the one file of a zip archive.
+// onlyFile opens the single file of a zip archive.
 func onlyFile(r io.Reader) (io.ReadCloser, error) {
 	whole, err := io.ReadAll(io.LimitReader(r, mostZip+1))
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// mostParquet is how large a Parquet file may be: its directory is at its end, so that it is read as a whole.
+// mostParquet bounds the size of a Parquet file: its directory is at its end, so that it is read completely.
 const mostParquet = 1 << 30
 
-// parquetTable gives a Parquet file's rows as CSV, with the names of its columns in the first line.
+// parquetTable returns a Parquet file's rows as CSV, with the column names in the first line.
 func parquetTable(r io.Reader) (table io.ReadCloser, err error) {
 	defer damaged(&err)
 	whole, err := io.ReadAll(io.LimitReader(r, mostParquet+1))
@@ -51,7 +51,7 @@ func parquetTable(r io.Reader) (table io.ReadCloser, err error) {
 	return t, nil
 }
 
-// damaged makes an error of a panic: the library checks less than a stranger's file needs.
+// damaged turns a panic into an error: the library checks less than untrusted files need.
 func damaged(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("reading Parquet: the file is damaged: %v", fault)
@@ -118,7 +118,7 @@ func (t *parquetReader) Close() error {
 	return t.rows.Close()
 }
 
-// shown writes a column's values: times by the clock, decimals with their point.
+// shown formats a column's values: times by the clock, decimals with their point.
 func shown(of parquet.Type) func(parquet.Value) string {
 	plain := func(v parquet.Value) string {
 		switch v.Kind() {
@@ -161,7 +161,7 @@ func shown(of parquet.Type) func(parquet.Value) string {
 		case parquet.Int64:
 			return func(v parquet.Value) string { return point(v.Int64(), scale) }
 		}
-		return func(v parquet.Value) string { // two's complement, the highest byte first
+		return func(v parquet.Value) string { // two's complement, big-endian
 			n := new(big.Int).SetBytes(v.ByteArray())
 			if bits := 8 * len(v.ByteArray()); bits > 0 && n.Bit(bits-1) == 1 {
 				n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(bits)))

@@ -38,10 +38,10 @@ func Blocks(page, text string) (all []Block) {
 	return all
 }
 
-// listFile says what executes each block; its head says how its lines look.
+// listFile says what executes each block; its head documents the format.
 const listFile = "internal/docstest/blocks.txt"
 
-// executed says of the blocks that match it what executes them.
+// executed says what executes the matching blocks.
 type executed struct {
 	line                   int
 	page, language, begins string
@@ -75,7 +75,7 @@ func list(text string) (rows []*executed, err error) {
 	return rows, nil
 }
 
-// matching returns the row for a block: of those that match, the one with the longest beginning.
+// matching returns the row for a block: of the matching ones, the one with the longest beginning.
 func matching(rows []*executed, b Block) (best *executed) {
 	for _, row := range rows {
 		if row.page == b.Page && row.language == b.Language && strings.HasPrefix(strings.TrimSpace(b.Text), row.begins) &&
@@ -86,7 +86,7 @@ func matching(rows []*executed, b Block) (best *executed) {
 	return best
 }
 
-// ExecutedBy returns the blocks that the list says a test executes, by page.
+// ExecutedBy returns the blocks that a test executes according to the list, by page.
 func ExecutedBy(repository fs.FS, test string) (map[string][]Block, error) {
 	f, err := gather(repository)
 	if err != nil {
@@ -115,7 +115,7 @@ func ExecutedBy(repository fs.FS, test string) (map[string][]Block, error) {
 	return found, nil
 }
 
-// checkBlocks wants a row for each block, a block for each row, and the tests that rows name.
+// checkBlocks requires a row for each block, a block for each row, and the tests that rows name.
 func checkBlocks(repository fs.FS, listText string) ([]Fault, error) {
 	f, err := gather(repository)
 	if err != nil {

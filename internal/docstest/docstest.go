@@ -1,8 +1,8 @@
-// Package docstest keeps the pages true where a machine can check them: links lead somewhere, and what a page names in
-// code style (make targets, commands and flags of tierml, Go identifiers, tests, files) exists.
+// Package docstest keeps the pages correct where a machine can check them: links lead somewhere, and what a page names in code style (make
+// targets, commands and flags of tierml, Go identifiers, tests, files) exists.
 //
-// It reads text and Go syntax with the standard library alone, so it needs no build. It refuses to judge
-// sentences: whether they are true is the reader's and the other tests' business.
+// It reads text and Go syntax with the standard library only, so it needs no build. It does not judge sentences: whether they are true is
+// up to readers and other tests.
 package docstest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Fault is something on a page that is not so.
+// Fault is something on a page that is not true.
 type Fault struct {
 	File string
 	Line int
@@ -108,7 +108,7 @@ func (p *page) link(target string) {
 	}
 }
 
-// shell looks at a command line, or at something in code style that may be one.
+// shell checks a command line, or something in code style that may be one.
 func (p *page) shell(line string) {
 	line, _, _ = strings.Cut(line, " #")
 	words := strings.Fields(line)
@@ -126,7 +126,7 @@ func (p *page) shell(line string) {
 	}
 }
 
-// make looks at the words after "make": a target of the folder after -C, else of the folder that Workdir gives the page.
+// make checks the words after "make": a target of the folder after -C, else of the folder that Workdir returns for the page.
 func (p *page) make(words []string) {
 	folder := Workdir(p.name)
 	if len(words) > 2 && words[0] == "-C" {
@@ -145,7 +145,7 @@ func Workdir(page string) string {
 	return "."
 }
 
-// flagsOf looks at words that begin with a flag, as in `--starts 10`, or follow "tierml".
+// flagsOf checks words that begin with a flag, as in `--starts 10`, or follow "tierml".
 func (p *page) flagsOf(words []string) {
 	for _, word := range words {
 		name, isFlag := strings.CutPrefix(word, "--")
@@ -156,7 +156,7 @@ func (p *page) flagsOf(words []string) {
 	}
 }
 
-// tierml looks at the words after "tierml".
+// tierml checks the words after "tierml".
 func (p *page) tierml(words []string) {
 	if lowerCase(words[0]) && !p.commands[words[0]] {
 		p.fault("there is no command tierml %s", words[0])
@@ -173,7 +173,7 @@ var (
 	testName  = regexp.MustCompile(`^(?:Test|Fuzz|Example|Benchmark)[A-Z_]\w*$`)
 )
 
-// identifier looks at `package.Name`, `package.Type.Member` and `TestName`. Packages that are not ours are passed over.
+// identifier checks `package.Name`, `package.Type.Member` and `TestName`. Other people's packages are skipped.
 func (p *page) identifier(span string) {
 	if testName.MatchString(span) && !p.tests[span] {
 		p.fault("there is no test %s", span)
@@ -186,7 +186,7 @@ func (p *page) identifier(span string) {
 
 var filePath = regexp.MustCompile(`^[\w.-]+(?:/[\w.-]+)+\.(?:go|md|yaml|yml|proto|txtar|csv|gz|mod)$`)
 
-// file looks at paths in code style that begin with a folder of the repository. Other folders are a reader's own.
+// file checks paths in code style that begin with a folder of the repository. Other folders are the reader's own.
 func (p *page) file(span string) {
 	folder, _, _ := strings.Cut(span, "/")
 	if filePath.MatchString(span) && !skipped(folder) && p.exists(folder) && !p.exists(span) {

@@ -50,7 +50,7 @@ func gather(repository fs.FS) (*facts, error) {
 	return f, err
 }
 
-// skipped folders hold what was downloaded, built or left by a run, and inputs of tests.
+// skipped folders contain what was downloaded, built or left by a run, and inputs of tests.
 func skipped(dir string) bool {
 	base := path.Base(dir)
 	return dir == "bin" || dir == "runs" || base == "testdata" || base == "node_modules" || dir != "." && strings.HasPrefix(base, ".")
@@ -81,7 +81,7 @@ func (f *facts) addPage(name string) error {
 
 var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
-// anchor returns what GitHub makes of a heading.
+// anchor returns GitHub's anchor of a heading.
 func anchor(heading string) string {
 	return strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-")
 }

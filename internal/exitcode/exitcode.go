@@ -8,7 +8,7 @@ import (
 
 // The exit codes.
 const (
-	Done        = 0   // it is done
+	Done        = 0   // success
 	Failed      = 1   // it was tried and failed, or the answer to "Proceed?" was no
 	Usage       = 2   // the command line or the job file is wrong; nothing was started
 	Limit       = 3   // ended in order before it was done: budget or max_duration is used up
@@ -40,7 +40,7 @@ func IsWrong(err error) bool {
 	return ok && code == Usage
 }
 
-// Passed is the exit code of a command that was run for the user, who has seen why.
+// Passed is the exit code of a command that was run for the user, who has seen its output.
 type Passed int
 
 func (c Passed) Error() string { return "exit code " + strconv.Itoa(int(c)) }

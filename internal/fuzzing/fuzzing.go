@@ -1,5 +1,5 @@
-// Package fuzzing has what the fuzz targets of several packages need: whole HTTP requests from text, and a bound of the memory
-// that an input may take. It knows no package of ours.
+// Package fuzzing has what the fuzz targets of several packages need: whole HTTP requests from text, and a limit on the memory that an
+// input may use. It knows no package of ours.
 package fuzzing
 
 import (
@@ -15,8 +15,8 @@ import (
 // Between separates the requests of a dialog.
 const Between = "\n====\n"
 
-// Request reads one request of a dialog: HTTP/1.1 as it is on the wire, the body being all that follows the head. A line before
-// the head may name a pause, such as "+90s". It gives nil for what net/http would refuse before a handler sees it.
+// Request reads one request of a dialog: HTTP/1.1 as on the wire, the body being everything after the head. A line before the head may name
+// a pause, such as "+90s". It returns nil for what net/http would refuse before a handler sees it.
 func Request(text string) (r *http.Request, pause time.Duration) {
 	if first, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(first, "+") {
 		if d, err := time.ParseDuration(first[1:]); err == nil && d >= 0 {
@@ -33,8 +33,8 @@ func Request(text string) (r *http.Request, pause time.Duration) {
 	return r, pause
 }
 
-// AtMost reports an error when f allocates more than a number of bytes for each byte of an input, plus a constant.
-// What has been given back in between counts, too: a bound of all is one of the peak.
+// AtMost reports an error if f allocates more than a number of bytes for each byte of an input, plus a constant. Memory freed in between
+// counts, too: a bound on the total also bounds the peak.
 func AtMost(t testing.TB, input int, each uint64, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats

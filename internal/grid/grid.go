@@ -1,5 +1,5 @@
-// Package grid lays out rows of cells as text: in columns where they fit, and where they do not, each row as lines of its own, so that
-// a narrow terminal breaks no row. It knows nothing about terminals, colours or what the cells mean.
+// Package grid lays out rows of cells as text: in columns if they fit, otherwise each row as separate lines, so that a narrow terminal
+// breaks no row. It knows nothing about terminals, colours or what the cells mean.
 package grid
 
 import (
@@ -10,17 +10,17 @@ import (
 
 // Grid is rows of cells below a heading. Columns are as wide as they need to be.
 type Grid struct {
-	// Head has the columns' titles. A column whose title begins with ">" is set to the right.
+	// Head has the columns' titles. A column whose title begins with ">" is aligned right.
 	Head []string
-	// Names is how many columns say what a row is about. Where columns do not fit, these begin its lines.
+	// Names is the number of columns that identify a row. If columns do not fit, these begin its lines.
 	Names int
-	// Indent is how many blanks every line begins with.
+	// Indent is the number of spaces before every line.
 	Indent int
-	// Cut is how far the last column may be cut to make the others fit; 0 = it stays whole.
+	// Cut is the least width to which the last column may be cut to make the others fit; 0 = it is not cut.
 	Cut int
-	// Spare are columns that may be left out, the first before the second, when the others fit then.
+	// Spare are columns that may be omitted, the first before the second, if the others fit then.
 	Spare []int
-	// Width is how wide lines may be; 0 = as wide as they like.
+	// Width is the maximum width of lines; 0 = unlimited.
 	Width int
 
 	rows []row
@@ -36,7 +36,7 @@ type Line struct {
 	Text string
 	// Row is the row that it belongs to; -1 = the heading.
 	Row int
-	// Below: it is of the remark below a row.
+	// Below: it belongs to the remark below a row.
 	Below bool
 }
 
@@ -46,12 +46,12 @@ func (g *Grid) Add(cells ...string) { g.rows = append(g.rows, row{cells: cells})
 // Remark sets words below the last row.
 func (g *Grid) Remark(words string) { g.rows[len(g.rows)-1].below = words }
 
-// Rows returns how many rows there are.
+// Rows returns the number of rows.
 func (g *Grid) Rows() int { return len(g.rows) }
 
 const (
 	gap = 2
-	// below is how much further the lines below a row's first begin.
+	// below is the additional indent of the lines below a row's first.
 	below = 2
 )
 
@@ -75,7 +75,7 @@ func (g *Grid) Lines() []Line {
 	return lines
 }
 
-// String returns the text, each line with its end.
+// String returns the text, including line ends.
 func (g *Grid) String() string {
 	var b strings.Builder
 	for _, line := range g.Lines() {
@@ -92,7 +92,7 @@ func (g *Grid) titles() (titles []string, right []bool) {
 	return titles, right
 }
 
-// widths returns those of the columns, and whether a line fits.
+// widths returns the widths of the columns, and whether a line fits.
 func (g *Grid) widths(titles []string) (widths []int, fits bool) {
 	widths = make([]int, len(titles))
 	for i, title := range titles {
@@ -110,7 +110,7 @@ func (g *Grid) widths(titles []string) (widths []int, fits bool) {
 	return widths, g.total(widths) <= g.Width
 }
 
-// none is the width of a column that is left out.
+// none is the width of an omitted column.
 const none = -gap
 
 func without(widths, columns []int) []int {
@@ -121,7 +121,7 @@ func without(widths, columns []int) []int {
 	return widths
 }
 
-// total returns how wide a line of columns is.
+// total returns the width of a line of columns.
 func (g *Grid) total(widths []int) int {
 	sum := g.Indent - gap
 	for _, w := range widths {
@@ -205,7 +205,7 @@ func filled(cells []string) (out []string) {
 	return out
 }
 
-// Wrap breaks a text at spaces into lines of at most width characters, as far as its words allow.
+// Wrap breaks a text at spaces into lines of at most width characters, as far as its words permit.
 func Wrap(text string, width int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -224,7 +224,7 @@ func Wrap(text string, width int) (lines []string) {
 	return lines
 }
 
-// cut shortens s to n characters and shows that it did.
+// cut shortens s to n characters, with a mark.
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

@@ -1,6 +1,6 @@
-// Package heap keeps a process's garbage small compared with its live heap. Go lets the heap grow to twice its live size before
-// it collects, which is right for small heaps of many pointers. A server's heap is rows, large pieces of memory without a pointer:
-// a collection costs next to nothing there, and as much garbage as rows would double what a machine must have.
+// Package heap keeps a process's garbage small compared with its live heap. Go lets the heap grow to twice its live size before it
+// collects, which is right for small heaps of many pointers. A server's heap is rows, large pieces of memory without a pointer: a
+// collection costs next to nothing there, and garbage as large as the rows would double a machine's memory need.
 //
 // It knows nothing about the heap's contents.
 package heap
@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// spare is how much garbage a heap of any size may hold, in bytes: small ones are collected as Go does by itself.
+	// spare is how much garbage a heap of any size may hold, in bytes: small ones are collected as Go does by default.
 	spare = 32 << 20
 	// share is the garbage of a large heap, as a share of the live part.
 	share = 12
 )
 
-// Percent returns GOGC's value for a live heap of that many bytes, of which a collection has to scan some for pointers: it
-// takes time for those, and garbage is worth as much.
+// Percent returns GOGC's value for a live heap of this many bytes, where a collection has to scan some for pointers: it takes time for
+// those, and garbage is permitted in proportion.
 func Percent(live, pointers uint64) int {
 	garbage := max(spare, live/share, 2*pointers)
 	if live <= garbage {
@@ -29,12 +29,12 @@ func Percent(live, pointers uint64) int {
 	return int(100 * garbage / live)
 }
 
-// Tune adapts GOGC after every collection, from now on. Callers leave it out where the environment has a GOGC.
+// Tune adapts GOGC after every collection, from now on. Do not call it if the environment has a GOGC.
 var Tune = sync.OnceFunc(func() { arm(100) })
 
-// cycle is garbage as soon as it is made: its finalizer runs once after each collection. The pointer keeps it out of the allocator
-// for tiny objects, where it would share memory with others and live as long as any: processes then kept the setting that
-// they had at that time, and servers held 28 bytes a parameter now and then, not 18.
+// cycle is garbage immediately: its finalizer runs once after each collection. The pointer keeps it out of the allocator for tiny objects,
+// where it would share memory with others and live as long as any: processes then kept the setting of that time, and servers occasionally
+// held 28 bytes a parameter, not 18.
 type cycle struct {
 	percent int
 	_       *cycle

@@ -1,4 +1,4 @@
-// Package hostfault tells errors that are the host's, and pass, from those of what runs on it: a full disk, no memory or descriptors left, a
+// Package hostfault distinguishes temporary errors of the host from those of what runs on it: a full disk, no memory or descriptors left, a
 // store or cloud that does not answer.
 package hostfault
 
@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// faults are errors of the system, with what each says of the host. Texts of other processes are matched by the error's own words.
+// faults are errors of the system, with their meaning for the host. Texts of other processes are matched by the error's own words.
 var faults = []struct {
 	errno syscall.Errno
 	says  string
@@ -25,7 +25,7 @@ var faults = []struct {
 	{syscall.EROFS, "the disk is read-only"},
 }
 
-// Of returns what of the host an error is about; empty = nothing.
+// Of returns the fault of the host that an error is about; empty = none.
 func Of(err error) string {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return ""
@@ -41,7 +41,7 @@ func Of(err error) string {
 	return ""
 }
 
-// In returns what of the host a text is about that a process of this host has written; empty = nothing.
+// In returns the fault of the host that a process's output is about; empty = none.
 func In(text string) string {
 	for _, f := range faults {
 		if f.errno != syscall.EAGAIN && f.errno != syscall.EIO && strings.Contains(text, f.errno.Error()) {

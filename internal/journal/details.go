@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// StartDetails is the Details of a `start` line: everything about the run that a reader must know to make
-// the report again, years later and without the job file. Pools are market.Pool strings, money is a decimal
-// string of US dollars, durations are seconds.
+// StartDetails is the Details of a `start` line: everything about the run that a reader needs to reproduce the report, years later and
+// without the job file. Pools are market.Pool strings, money is a decimal string of US dollars, durations are seconds.
 type StartDetails struct {
 	Version string `json:"version"` // of the program that wrote the journal
 	Name    string `json:"name"`    // of the job
 	Seed    uint64 `json:"seed"`
-	Clock   string `json:"clock"` // clock.Mapping.String: how wall-clock time became market time
+	Clock   string `json:"clock"` // clock.Mapping.String: the mapping from wall-clock to market time
 	Rules   string `json:"rules"` // the market rule book that bills, for example "ec2-2017"
 	Cloud   string `json:"cloud,omitempty"`
 
 	App            string  `json:"app"`
-	Metric         string  `json:"metric,omitempty"` // what the losses are, for example "rmse"; less is better
+	Metric         string  `json:"metric,omitempty"` // the kind of loss, for example "rmse"; less is better
 	TargetLoss     float64 `json:"target_loss,omitempty"`
-	Clocks         int64   `json:"clocks,omitempty"` // that the job asks for
+	Clocks         int64   `json:"clocks,omitempty"` // requested by the job
 	ClocksPerEpoch float64 `json:"clocks_per_epoch,omitempty"`
 	Splits         int     `json:"splits,omitempty"`
 	Partitions     int     `json:"partitions,omitempty"`
@@ -30,22 +29,22 @@ type StartDetails struct {
 	Machines []MachineType `json:"machines"` // every type that the run may use
 	Reliable Fleet         `json:"reliable"` // the machines that stay
 	Pools    []string      `json:"pools,omitempty"`
-	// ZoneIDs are the ids of the zones, whose names are an account's own; absent where names are for all, or ids not known.
+	// ZoneIDs are the ids of the zones, whose names are specific to an account; absent if names are universal, or ids unknown.
 	ZoneIDs map[string]string `json:"zone_ids,omitempty"`
 	// Billed: the `charge` lines are the machines' bills, whatever the rule book says: they are slots of shared hosts.
 	Billed bool `json:"billed,omitempty"`
 	Want   Want `json:"want"`
 
-	Program *ProgramDetails `json:"program,omitempty"` // absent where an application is trained
+	Program *ProgramDetails `json:"program,omitempty"` // absent if an application is trained
 
-	OrphanAfter float64    `json:"orphan_after,omitempty"` // market seconds that agents train on without a controller
+	OrphanAfter float64    `json:"orphan_after,omitempty"` // market seconds that agents continue to train without a controller
 	Thresholds  Thresholds `json:"thresholds"`
 
 	// Job is the job as resolved, in the job file's own words.
 	Job json.RawMessage `json:"job,omitempty"`
 }
 
-// ProgramDetails describes a program of the user's own.
+// ProgramDetails describes a user's program.
 type ProgramDetails struct {
 	Tasks int   `json:"tasks,omitempty"` // of an array
 	Of    int64 `json:"of,omitempty"`    // the step at which a program is done
@@ -63,7 +62,7 @@ type ProgramStartDetails struct {
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
-// MachineType is what the run assumes of one type of machine.
+// MachineType is what the run assumes about one type of machine.
 type MachineType struct {
 	Name      string `json:"name"`
 	VCPU      int    `json:"vcpu"`
@@ -80,7 +79,7 @@ type Fleet struct {
 	Count int    `json:"count"`
 }
 
-// Want is how much transient capacity the job asks for; one of the two is set.
+// Want is the requested transient capacity; one of the two is set.
 type Want struct {
 	Machines int `json:"machines,omitempty"`
 	VCPU     int `json:"vcpu,omitempty"`
@@ -97,34 +96,33 @@ type Thresholds struct {
 // PlanDetails is the Details of a `plan` line: what the run promised before it bought anything.
 type PlanDetails struct {
 	Policy  string     `json:"policy,omitempty"`
-	Assumed []string   `json:"assumed,omitempty"` // what the job leaves open
+	Assumed []string   `json:"assumed,omitempty"` // values that the job leaves open
 	Pools   []PlanPool `json:"pools"`
 	Cost    Estimate   `json:"cost"`    // US dollars
 	Runtime Estimate   `json:"runtime"` // market seconds
-	// OnDemand is the cheapest suitable fleet that no provider takes back, and what the undisturbed work
-	// costs on it.
+	// OnDemand is the cheapest suitable fleet that no provider takes back, and the cost of the undisturbed work on it.
 	OnDemand OnDemandPlan `json:"on_demand"`
-	// Reliable are the types that were considered for a reliable tier that the job leaves open, the choice first.
+	// Reliable are the types that were considered for a reliable tier that the job leaves open, the chosen one first.
 	Reliable []PlanReliable `json:"reliable,omitempty"`
-	// Auto is how `policy: auto` was decided; absent where the job names its policy.
+	// Auto is how `policy: auto` was decided; absent if the job names its policy.
 	Auto *PlanAuto `json:"auto,omitempty"`
-	// Basis says in words what Cost and Runtime rest on, or why they are unknown.
+	// Basis explains what Cost and Runtime are based on, or why they are unknown.
 	Basis string `json:"basis,omitempty"`
-	// Sources says in words where the prices come from and how old they were.
+	// Sources explains where the prices come from and how old they were.
 	Sources []string `json:"sources,omitempty"`
-	// Tuning names the settings tuned while training continues, or why none is; absent where the job does not tune.
+	// Tuning names the settings tuned while training continues, or why none is; absent if the job does not tune.
 	Tuning string `json:"tuning,omitempty"`
-	// Own is how earlier plans held in runs that have finished; absent where none has.
+	// Own is how well earlier plans held in finished runs; absent if none has.
 	Own *PlanOwn `json:"own,omitempty"`
-	// Worth is what the job's choices are worth; absent where nothing is compared.
+	// Worth is the value of the job's choices; absent if nothing is compared.
 	Worth *PlanWorth `json:"worth,omitempty"`
-	// Prediction is of the run's own start; absent when it was not made.
+	// Prediction is of the run's own start; absent if it was not made.
 	Prediction *Prediction `json:"prediction,omitempty"`
-	// Program holds the assumptions about a program of the user's own.
+	// Program holds the assumptions about a user's program.
 	Program *PlanProgram `json:"program,omitempty"`
 }
 
-// PlanProgram is what a plan assumes of a program of the user's own.
+// PlanProgram is what a plan assumes about a user's program.
 type PlanProgram struct {
 	Tasks   int     `json:"tasks,omitempty"`
 	Hours   float64 `json:"hours"` // of one, on one machine of type On
@@ -150,13 +148,13 @@ type PlanCandidate struct {
 	CostP95  float64 `json:"cost_p95"`
 	Hours    float64 `json:"hours"`
 	HoursP95 float64 `json:"hours_p95"`
-	// Against is how much dearer it is than the chosen policy over the starts that both have, cost and value of time together, as a
-	// share; StdError is its standard error.
+	// Against is how much more expensive it is than the chosen policy over the common starts, including the value of time, as a share;
+	// StdError is its standard error.
 	Against  float64 `json:"against"`
 	StdError float64 `json:"std_error"`
 	Chosen   bool    `json:"chosen,omitempty"`
 	Dropped  bool    `json:"dropped,omitempty"` // it has fewer starts than the chosen one, so that its means are not comparable
-	Why      string  `json:"why,omitempty"`     // why it is not chosen, where that is not for its mean
+	Why      string  `json:"why,omitempty"`     // why it is not chosen, if not because of its mean
 }
 
 // PlanReliable is a type for the reliable tier, with what each machine needs and has: bytes, and bytes a second.
@@ -186,7 +184,7 @@ type PlanWorth struct {
 	Waiting *PlanWaiting   `json:"prefer_time,omitempty"`
 }
 
-// PlanTierWorth is the cost with the reliable tier and without, by checkpoint, where prices alone take machines.
+// PlanTierWorth is the cost with and without the reliable tier (by checkpoint), if only prices take machines.
 type PlanTierWorth struct {
 	With    string  `json:"usd_with"`
 	Without string  `json:"usd_without"`
@@ -194,7 +192,7 @@ type PlanTierWorth struct {
 	Always  bool    `json:"pays_anyway,omitempty"`
 }
 
-// PlanWaiting is by how much `prefer: time` ends sooner, and what that costs.
+// PlanWaiting is how much sooner `prefer: time` ends, and its cost.
 type PlanWaiting struct {
 	Policy  string  `json:"policy"`
 	Seconds float64 `json:"sooner_seconds"`
@@ -209,22 +207,22 @@ type Prediction struct {
 	Done     float64  `json:"done,omitempty"`    // share of the work
 	Why      string   `json:"why,omitempty"`     // of that end
 	Bought   string   `json:"bought,omitempty"`  // kinds of machines
-	Basis    string   `json:"basis"`             // on whose timing
-	Skipped  []string `json:"skipped,omitempty"` // steps of the job's script that are not simulated
+	Basis    string   `json:"basis"`             // whose timing it assumes
+	Skipped  []string `json:"skipped,omitempty"` // unsimulated steps of the job's script
 }
 
 // PlanPool is one pool that was considered.
 type PlanPool struct {
 	Pool     string  `json:"pool"`
-	Price    string  `json:"price,omitempty"` // per hour; absent when unknown
+	Price    string  `json:"price,omitempty"` // per hour; absent if unknown
 	OnDemand string  `json:"on_demand,omitempty"`
 	Saving   float64 `json:"saving,omitempty"` // fraction of the on-demand price, 0.8 = 80 %
 	Bid      string  `json:"bid,omitempty"`
-	// MTTF is the expected time in market seconds until the price exceeds the bid; 0 when unknown.
+	// MTTF is the expected time in market seconds until the price exceeds the bid; 0 if unknown.
 	MTTF         float64 `json:"mttf,omitempty"`
 	MTTFCensored bool    `json:"mttf_censored,omitempty"` // no crossing was seen: MTTF is only a lower bound
 	Capacity     string  `json:"capacity,omitempty"`      // in words
-	// Hints are the provider's reports on the pool other than prices; absent where there are none, and on intent lines.
+	// Hints are the provider's reports on the pool other than prices; absent if there are none, and on intent lines.
 	Hints  *PoolHints `json:"hints,omitempty"`
 	Count  int        `json:"count,omitempty"` // machines that satisfy the job
 	Chosen bool       `json:"chosen,omitempty"`
@@ -234,7 +232,7 @@ type PlanPool struct {
 // PoolHints are a provider's reports of how long machines of a pool are kept, and whether they are available.
 type PoolHints struct {
 	Interrupted *PoolHint `json:"interrupted,omitempty"` // share of machines that were interrupted within a month
-	Uptime      *PoolHint `json:"uptime,omitempty"`      // hours that most machines run at least
+	Uptime      *PoolHint `json:"uptime,omitempty"`      // minimum lifetime of most machines, in hours
 	Placement   *PoolHint `json:"placement,omitempty"`   // score from 1 to 10 of a launch
 }
 
@@ -244,8 +242,7 @@ type PoolHint struct {
 	At    time.Time `json:"at"`
 }
 
-// IntentDetails is the Details of an `intent` line: what else could have been bought, as it was seen then. PlanPool has the
-// fields that a policy looks at.
+// IntentDetails is the Details of an `intent` line: alternatives, as they were seen then. PlanPool has the fields that a policy uses.
 type IntentDetails struct {
 	Considered []PlanPool `json:"considered"`
 }
@@ -270,30 +267,30 @@ type OnDemandPlan struct {
 // ScaleDetails is the Details of a `scale` line: the numbers in force from then on. Without a Want they are the job's.
 type ScaleDetails struct {
 	Want    *Want `json:"want,omitempty"`
-	Servers int   `json:"servers,omitempty"` // 0 = as many as the stage has
-	// Reliable machines; 0 = as many as the job says.
+	Servers int   `json:"servers,omitempty"` // 0 = the stage's number
+	// Reliable machines; 0 = the job's number.
 	Reliable int `json:"reliable,omitempty"`
 	// Measured: the number of reliable machines follows measured load; no person set it.
 	Measured bool `json:"measured,omitempty"`
-	// Lent reliable machines come on top: the placer of the job on shared machines added them.
+	// Lent reliable machines are additional: the placer of the job on shared machines added them.
 	Lent int `json:"lent,omitempty"`
 	// Leaves is the reliable machine that goes when there is one too many; absent = the youngest.
 	Leaves string `json:"leaves,omitempty"`
-	// Paused names who paused the run; empty = it is not paused.
+	// Paused names who paused the run; empty = not paused.
 	Paused string `json:"paused,omitempty"`
 	// Scheduled: only a scheduler has paused it.
 	Scheduled bool `json:"scheduled,omitempty"`
 }
 
-// MovedDetails is the Details of a `moved` line: for how long a worker waited for a partition because neither owner served it, in
-// wall-clock seconds.
+// MovedDetails is the Details of a `moved` line: how long a worker waited for a partition because neither owner served it, in wall-clock
+// seconds.
 type MovedDetails struct {
 	Waited  float64 `json:"waited"`  // all partitions together
 	Longest float64 `json:"longest"` // the longest
 }
 
-// ProfileDetails is the Details of a `profile` line: of each partition, in order, the nanoseconds per clock that its owner takes to add up
-// contributions and to fold them, by the wall clock.
+// ProfileDetails is the Details of a `profile` line: for each partition, in order, the wall-clock nanoseconds per clock that its owner
+// takes to add up contributions and to fold them.
 type ProfileDetails struct {
 	Serving []int64 `json:"serving"`
 }
@@ -303,17 +300,17 @@ type ExportDetails struct {
 	Quality *Quality `json:"quality"`
 }
 
-// Quality is how good a classifier is on examples that were held out, besides its score.
+// Quality is a classifier's quality on held-out examples, besides its score.
 type Quality struct {
 	Examples int64   `json:"examples"`
 	Accuracy float64 `json:"accuracy"`
 	Majority float64 `json:"majority"` // the accuracy of always predicting the most frequent class, Usual
 	Usual    string  `json:"usual"`
-	// Recall and F1 are of Class, the rarer of two; without it they are means over all classes.
+	// Recall and F1 refer to Class, the rarer of two; without it they are means over all classes.
 	Class  string  `json:"class,omitempty"`
 	Recall float64 `json:"recall"`
 	F1     float64 `json:"f1"`
-	// AUC is the area under the ROC curve, of more than two classes the mean of each against the others; absent where the examples lack one.
+	// AUC is the area under the ROC curve, for more than two classes the mean of each against the others; absent if the examples lack one.
 	AUC *float64 `json:"auc,omitempty"`
 }
 
@@ -330,32 +327,32 @@ func (q *Quality) String() string {
 	return text
 }
 
-// StageDetails is the Details of a `stage` line where load has had a say: the lowest stage that it allows, how often that
-// fell, which makes the next fall take longer, and why it is what it is.
+// StageDetails is the Details of a `stage` line if load has had an influence: the lowest stage that it permits, how often that fell, which
+// makes the next fall take longer, and the reason.
 type StageDetails struct {
 	Floor int `json:"floor"`
 	Falls int `json:"falls,omitempty"`
-	// Undone is how many changes were taken back because clocks became longer.
+	// Undone is how many changes were undone because clocks became longer.
 	Undone int    `json:"undone,omitempty"`
 	Load   string `json:"load,omitempty"`
 }
 
-// TuneDetails is the Details of a `tune` line: what the tuner has decided, and what the setting before did. Another controller
-// continues from these lines alone.
+// TuneDetails is the Details of a `tune` line: the tuner's decision, and the result of the previous setting. Another controller continues
+// from these lines alone.
 type TuneDetails struct {
-	Step     string `json:"step"`     // why, in a word: tuner.Step
-	Machines int    `json:"machines"` // transient ones that the setting is for
-	// Rate is what they were declared to do together.
+	Step     string `json:"step"`     // the reason as a word: tuner.Step
+	Machines int    `json:"machines"` // number of transient machines that the setting is for
+	// Rate is their total declared rate.
 	Rate float64 `json:"rate,omitempty"`
-	// Setting has the value of each knob by name, from this clock on; absent: as the stage has it.
+	// Setting has the value of each knob by name, from this clock on; absent: the stage decides.
 	Setting map[string]int `json:"setting,omitempty"`
 	Gain    float64        `json:"gain,omitempty"`  // wall-clock seconds that the setting is expected to save until the end, against the default
-	Cost    float64        `json:"cost,omitempty"`  // and the change to it to cost
-	Saved   float64        `json:"saved,omitempty"` // in all so far, against the default; less than 0 = lost
+	Cost    float64        `json:"cost,omitempty"`  // and the expected cost of the change
+	Saved   float64        `json:"saved,omitempty"` // total so far, against the default; less than 0 = lost
 	Sample  *TuneSample    `json:"sample,omitempty"`
 }
 
-// TuneSample is what a setting did for some clocks. Seconds are wall-clock.
+// TuneSample is the performance of a setting for some clocks. Seconds are wall-clock.
 type TuneSample struct {
 	Setting map[string]int `json:"setting"`
 	Clock   int64          `json:"clock"`          // the last one
@@ -363,8 +360,8 @@ type TuneSample struct {
 	Change  float64        `json:"change,omitempty"`
 	Clocks  []TuneClock    `json:"clocks"`
 	Pace    float64        `json:"pace,omitempty"`         // seconds per undisturbed clock; 0 = too few
-	Default float64        `json:"default_pace,omitempty"` // the same of the default
-	// Expected is how many seconds per clock it was to save against the default, Real how many it did.
+	Default float64        `json:"default_pace,omitempty"` // the same for the default
+	// Expected is how many seconds per clock it was expected to save against the default, Real how many it did.
 	Expected float64 `json:"expected,omitempty"`
 	Real     float64 `json:"real,omitempty"`
 }
@@ -376,8 +373,8 @@ type TuneClock struct {
 	Disturbed bool    `json:"disturbed,omitempty"` // by the market, a cut or a measurement of the test loss
 }
 
-// Pack turns details into the Details of an entry. The types hold nothing that JSON
-// cannot, except a number that is not finite, which is a bug in the caller.
+// Pack encodes details as the Details of an entry. The types hold nothing that JSON cannot represent, except a number that is not finite,
+// which is a bug in the caller.
 func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | MovedDetails | ProfileDetails | ExportDetails | StageDetails | TuneDetails](d D) (json.RawMessage, error) {
 	b, err := json.Marshal(d)
 	if err != nil {
@@ -395,7 +392,7 @@ func (e Entry) PlanDetails() (PlanDetails, error) { return unpack[PlanDetails](e
 // IntentDetails reads the details of an `intent` line.
 func (e Entry) IntentDetails() (IntentDetails, error) { return unpack[IntentDetails](e, Intent) }
 
-// ScaleDetails reads the details of a `scale` line. Where they do not say whose a pause is, as in former journals, its words do.
+// ScaleDetails reads the details of a `scale` line. If they do not say whose a pause is, as in older journals, its text does.
 func (e Entry) ScaleDetails() (ScaleDetails, error) {
 	d, err := unpack[ScaleDetails](e, Scale)
 	d.Scheduled = d.Scheduled || strings.HasPrefix(d.Paused, "scheduler ")

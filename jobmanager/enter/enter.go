@@ -1,5 +1,5 @@
-// Package enter goes into machines of runs, to run a command where a program runs: machines of a provider by its command line, those of a
-// fake cloud in their folders.
+// Package enter runs a command on machines of runs, where a program runs: machines of a provider through its command line, those of a fake
+// cloud in their folders.
 package enter
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// Elsewhere goes into a machine of a provider's by its command line.
+// Elsewhere runs it on a provider's machine, through the provider's command line.
 func Elsewhere(p reach.Place, command []string, out io.Writer) error {
 	line := "sudo bash -c 'exec bash " + providers.Home + "/.tierml/*/" + program.EnterScript + ` "$@"' ` + program.EnterScript
 	for _, word := range command {
@@ -45,7 +45,7 @@ func Elsewhere(p reach.Place, command []string, out io.Writer) error {
 	return marked(words, mark, os.Stdout)
 }
 
-// Missing shows a provider's command where programs that it needs are not here, and says where to get them.
+// Missing shows a provider's command if programs that it needs are not installed, and where to get them.
 func Missing(p reach.Place, words []string, out io.Writer) error {
 	missing := p.Missing(words)
 	if len(missing) == 0 {
@@ -55,7 +55,7 @@ func Missing(p reach.Place, words []string, out io.Writer) error {
 	return errors.New(strings.Join(missing, "\ntierml: "))
 }
 
-// marked runs a command that prints a mark, then what counts, then the mark again with an exit code and a dot.
+// marked runs a command that prints a mark, then its output, then the mark again with an exit code and a dot.
 func marked(words []string, mark string, out io.Writer) error {
 	between := &betweenMarks{mark: []byte(mark), out: out}
 	err := RunFor(words, between)
@@ -71,7 +71,7 @@ func marked(words []string, mark string, out io.Writer) error {
 	return err
 }
 
-// betweenMarks passes on what comes between two marks, and keeps what comes after the second.
+// betweenMarks passes on the text between two marks, and keeps the text after the second.
 type betweenMarks struct {
 	mark []byte
 	out  io.Writer
@@ -107,7 +107,7 @@ func (b *betweenMarks) code() (int, bool) {
 	return code, b.seen == 2 && dot && err == nil
 }
 
-// Here goes into a machine of a fake cloud: a folder of this host.
+// Here runs it on a fake cloud's machine: a folder of this host.
 func Here(m Selected, command []string) error {
 	scripts, err := filepath.Glob(filepath.Join(m.Home, ".tierml", "*", program.EnterScript))
 	if err != nil || len(scripts) == 0 {
@@ -116,7 +116,7 @@ func Here(m Selected, command []string) error {
 	return RunFor(append([]string{"bash", scripts[0]}, command...), os.Stdout)
 }
 
-// RunFor runs a command with this process's terminal; what is typed there, a Ctrl-C too, is for the command. Its exit code is passed on.
+// RunFor runs a command with this process's terminal; input there, including Ctrl-C, is for the command. Its exit code is passed on.
 func RunFor(words []string, out io.Writer) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT)

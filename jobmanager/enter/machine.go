@@ -26,7 +26,7 @@ import (
 // ControlTimeout bounds a call to a fake cloud's control endpoint, which is on this host.
 const ControlTimeout = 10 * time.Second
 
-// Selected is what they select.
+// Selected is the selected machine.
 type Selected struct {
 	Run     string
 	Job     []byte // its job file
@@ -35,11 +35,11 @@ type Selected struct {
 	Home    string // the machine's folder on this host; empty = it is a provider's
 }
 
-// Listed is a machine as a journal has it.
+// Listed is a machine as in a journal.
 type Listed struct {
 	ID   string
 	pool market.Pool
-	Gone string // how it ended; empty = it is there
+	Gone string // how it ended; empty = it is running
 	Runs string // a program
 }
 
@@ -61,7 +61,7 @@ func ChooseMachine(run, name string, machines []Listed) (Listed, error) {
 	return fit[0], nil
 }
 
-// MachinesOf are all machines of a journal, in the order of their launches.
+// MachinesOf returns all machines of a journal, in order of their launches.
 func MachinesOf(entries []journal.Entry, rows []*status.ProgramRow) (machines []Listed) {
 	for _, e := range entries {
 		switch e.Kind {
@@ -88,7 +88,7 @@ func MachinesOf(entries []journal.Entry, rows []*status.ProgramRow) (machines []
 	return machines
 }
 
-// ListMachines names those that are there.
+// ListMachines names the running ones.
 func ListMachines(machines []Listed) string {
 	var names []string
 	for _, m := range machines {
@@ -99,7 +99,7 @@ func ListMachines(machines []Listed) string {
 	return cmp.Or(strings.Join(names, ", "), "none now")
 }
 
-// PlaceOfMachine returns where a machine is, by its job and its pool. Nothing else of the job is looked at: its files may be another host's.
+// PlaceOfMachine returns where a machine is, by its job and its pool. The rest of the job is ignored: its files may be on another host.
 func PlaceOfMachine(text []byte, m Listed) (reach.Place, error) {
 	var job struct {
 		Cloud  string               `yaml:"cloud"`
@@ -120,8 +120,8 @@ func PlaceOfMachine(text []byte, m Listed) (reach.Place, error) {
 // ErrNotHere is for a machine that no fake cloud of this host and user has.
 var ErrNotHere = errors.New("the cloud does not have it on this host")
 
-// HomeOf asks a fake cloud of this host for the folder of a machine. A job server elsewhere names an address of its own host: whatever this user has
-// there does not know the machine.
+// HomeOf asks a fake cloud of this host for the folder of a machine. A remote job server names an address of its own host: whatever this
+// user runs there does not know the machine.
 func HomeOf(ctx context.Context, cloud, id string) (string, error) {
 	if !onLoopback(cloud) {
 		return "", fmt.Errorf("machine %s: %w", id, ErrNotHere)

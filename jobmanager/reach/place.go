@@ -1,7 +1,7 @@
-// Package reach connects this host with the job server of a cluster: it finds the server, keeps the tunnel's command running
-// for as long as it is needed, fetches the server's token, and remembers which job went where.
+// Package reach connects this host with the job server of a cluster: it finds the server, keeps the tunnel's command running as long as
+// needed, fetches the server's token, and remembers which job was submitted where.
 //
-// It knows nothing about what passes through the tunnel, and whose API lists job servers.
+// It knows nothing about the traffic in the tunnel, or whose API lists job servers.
 package reach
 
 import (
@@ -27,18 +27,18 @@ type Place struct {
 	Zone     string `json:"zone,omitempty"`
 	URL      string `json:"url,omitempty"` // without a tunnel
 	Port     int    `json:"port,omitempty"`
-	Tunnel   string `json:"tunnel,omitempty"` // the command, when it is not the usual one
+	Tunnel   string `json:"tunnel,omitempty"` // the command, if it is not the default
 	Token    string `json:"token,omitempty"`  // likewise
 }
 
-// PlaceOf returns what a job file says of its job server; which machine it is may be missing still (Complete).
+// PlaceOf returns a job file's statements about its job server; the machine may still be missing (Complete).
 func PlaceOf(at *config.Installation) Place {
 	k := at.Controller
 	return Place{Cloud: at.Block, Region: at.Region, Project: at.Project, Cluster: at.Cluster, Instance: k.Instance, Zone: k.Zone, URL: k.URL,
 		Port: k.Port, Tunnel: k.Tunnel, Token: k.Token}
 }
 
-// Complete says that the job server can be reached: it need not be looked for.
+// Complete reports whether the job server can be reached without searching for it.
 func (p Place) Complete() bool {
 	switch {
 	case p.URL != "":
@@ -61,7 +61,7 @@ func (p Place) Name() string {
 	return strings.Join(there, "-")
 }
 
-// plain keeps what every file system takes.
+// plain keeps the characters that every file system accepts.
 func plain(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
 		return r
@@ -77,7 +77,7 @@ func (p Place) String() string {
 	return text + p.inRegion()
 }
 
-// inRegion is empty where the job file leaves the region open.
+// inRegion returns empty if the job file leaves the region open.
 func (p Place) inRegion() string {
 	if p.Region == "" {
 		return ""
@@ -85,7 +85,7 @@ func (p Place) inRegion() string {
 	return " in " + p.Region
 }
 
-// fill puts names in the places of {instance} and so on, in each word by itself: what is put in is never cut in two.
+// fill replaces {instance} and so on, in each word separately: replaced values are never split.
 func (p Place) fill(command string, local int) []string {
 	names := p.names(local)
 	words := strings.Fields(command)
@@ -100,8 +100,7 @@ func (p Place) names(local int) *strings.Replacer {
 		"{instance}", p.Instance, "{zone}", p.Zone, "{region}", p.Region, "{project}", p.Project, "{cluster}", p.Cluster)
 }
 
-// usual returns how the provider's machines are reached where the job file says nothing else. Its words have no spaces but where %20
-// stands for one.
+// usual returns how the provider's machines are reached by default. Its words have no spaces except as %20.
 func (p Place) usual() providers.Reach {
 	of, err := providers.Named(p.Cloud)
 	if err != nil {
@@ -115,7 +114,7 @@ func (p Place) TunnelCommand(local int) []string {
 	return p.command(p.Tunnel, p.usual().Tunnel, local)
 }
 
-// TokenCommand prints the token; nil where none is known.
+// TokenCommand prints the token; nil if none is known.
 func (p Place) TokenCommand() []string {
 	if p.Token == "" && p.Instance == "" {
 		return nil
@@ -134,7 +133,7 @@ func (p Place) command(own, usual string, local int) []string {
 	return words
 }
 
-// programs returns what the usual commands need, with where they are had.
+// programs returns what the default commands need, and where to get it.
 func (p Place) programs(command []string) map[string]string {
 	needed := map[string]string{command[0]: "install it, or write another command in " + p.Cloud + ".controller of the job file"}
 	if usual := p.usual(); usual.Programs[command[0]] != "" {
@@ -151,8 +150,8 @@ func (p Place) advice() string {
 	return "is it running?"
 }
 
-// MachineCommand runs a line of a shell on a machine of a run, at a terminal or not; nil where the provider is not known. Codeless: it ends with 0,
-// however the line does.
+// MachineCommand runs a shell line on a machine of a run, at a terminal or not; nil if the provider is unknown. Codeless: it always exits
+// with 0.
 func (p Place) MachineCommand(line string, terminal bool) (command []string, codeless bool) {
 	usual := p.usual()
 	text := usual.Command
@@ -162,7 +161,7 @@ func (p Place) MachineCommand(line string, terminal bool) (command []string, cod
 	var quoted strings.Builder
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false) // people read it
-	_ = encoder.Encode(line)     // a text can be
+	_ = encoder.Encode(line)     // a string can be encoded
 	names := strings.NewReplacer("{instance}", p.Instance, "{zone}", p.Zone, "{region}", p.Region, "{project}", p.Project,
 		"{command}", line, "{command-json}", strings.TrimSpace(quoted.String()))
 	words := strings.Fields(text)
@@ -172,7 +171,7 @@ func (p Place) MachineCommand(line string, terminal bool) (command []string, cod
 	return words, usual.Codeless
 }
 
-// Missing names the programs that a command of the provider's needs and that are not here, with where to get them.
+// Missing names the programs that a provider's command needs and that are not installed, with where to get them.
 func (p Place) Missing(command []string) (missing []string) {
 	programs := p.programs(command)
 	for _, program := range slices.Sorted(maps.Keys(programs)) {

@@ -33,7 +33,7 @@ type Block struct {
 	NetworkTags []string `yaml:"network_tags"`
 	// ExternalIP gives machines public addresses. Without, the subnetwork needs Private Google Access. Default false.
 	ExternalIP bool `yaml:"external_ip"`
-	// ServiceAccount is that with which machines read `program` and, without `store_tokens`, use splits and checkpoints. Default
+	// ServiceAccount is the account with which machines read `program` and, without `store_tokens`, use splits and checkpoints. Default
 	// none.
 	ServiceAccount string `yaml:"service_account"`
 	// StoreTokens gives each run's machines tokens of the job server's account for its own splits, checkpoints and state only.

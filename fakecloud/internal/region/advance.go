@@ -6,13 +6,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Advance carries out, in the order of their times, all boots, notices and evictions due until now, and tries again what waits. This
-// is how the market clears: a machine runs while its pool's price is at most its bid.
+// Advance carries out, in order of their times, all boots, notices and evictions due until now, and retries waiting requests. This is how
+// the market clears: a machine runs while its pool's price is at most its bid.
 //
-// Invariant: each event bears the time for which it was due, so bills do not depend on when the cloud is queried. Time never goes
-// back: an earlier now is taken as the latest seen.
+// Invariant: each event has the time for which it was due, so bills do not depend on when the cloud is queried. Time never goes back: an
+// earlier now is treated as the latest seen.
 //
-// Not done: a ticker. Its period would show in every notice and bill of a market that is replayed faster.
+// Rejected: a ticker. Its period would show in every notice and bill of a market that is replayed faster.
 func (r *Region) Advance(now time.Time) {
 	for {
 		at, next := r.nextDue()
@@ -30,7 +30,7 @@ func (r *Region) Advance(now time.Time) {
 	}
 }
 
-// NextWake returns the time of the next boot, notice or eviction, or at which something that waits is tried again.
+// NextWake returns the time of the next boot, notice or eviction, or of the next retry.
 func (r *Region) NextWake() (time.Time, bool) {
 	at, next := r.nextDue()
 	if !r.retryAt.IsZero() && (next == nil || r.retryAt.Before(at)) {
@@ -39,7 +39,7 @@ func (r *Region) NextWake() (time.Time, bool) {
 	return at, next != nil
 }
 
-// nextDue finds the earliest due instance; of equal times the one launched first.
+// nextDue finds the earliest due instance; ties go to the one launched first.
 func (r *Region) nextDue() (at time.Time, next *Instance) {
 	for _, i := range r.order {
 		if t, ok := i.due(); ok && (next == nil || t.Before(at)) {
@@ -73,7 +73,7 @@ func (i *Instance) due() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// step carries out an instance's due events: the end first, for it makes the rest pointless.
+// step carries out an instance's due events: the end first, since it makes the rest pointless.
 func (r *Region) step(at time.Time, i *Instance) {
 	switch {
 	case !i.Deadline.IsZero() && !i.Deadline.After(at):
@@ -90,7 +90,7 @@ func (r *Region) step(at time.Time, i *Instance) {
 	}
 }
 
-// runOver returns the end of the longest run allowed by the request; zero = no limit.
+// runOver returns the end of the longest run permitted by the request; zero = no limit.
 func (i *Instance) runOver() time.Time {
 	if i.Terms.MaxRun == 0 {
 		return time.Time{}
@@ -106,7 +106,7 @@ func (r *Region) notice(at time.Time, i *Instance, why Cause) {
 	i.Request.Code, i.Request.Message, i.Request.UpdatedAt = "marked-for-termination", why.Marked, seconds(at)
 }
 
-// end takes a machine off the bill and has its process ended.
+// end ends a machine's billing and its process.
 func (r *Region) end(at time.Time, i *Instance, why Cause, force bool) {
 	booted := i.State == Running
 	r.close(at, i, why)
@@ -159,14 +159,14 @@ func (r *Region) Gone(now time.Time, id string) {
 	i.State = Terminated
 }
 
-// Change is what TerminateInstances, StopInstances or StartInstances did to one machine.
+// Change is the effect of TerminateInstances, StopInstances or StartInstances on one machine.
 type Change struct {
 	ID       string
 	Previous State
 	Current  State
 }
 
-// Terminate ends machines for their user. When one is unknown, none is ended.
+// Terminate ends machines for their user. If one is unknown, none is ended.
 func (r *Region) Terminate(now time.Time, ids []string) ([]Change, error) {
 	r.Advance(now)
 	var missing []string
@@ -190,7 +190,7 @@ func (r *Region) Terminate(now time.Time, ids []string) ([]Change, error) {
 		switch {
 		case i.State.Alive():
 			r.end(r.now, i, UserRequest, false)
-		case i.State == Stopping: // off the bill already
+		case i.State == Stopping: // no longer billed
 			i.State = ShuttingDown
 		case i.State == Stopped:
 			i.State = Terminated
@@ -219,7 +219,7 @@ func (r *Region) TerminateAll(now time.Time) {
 	}
 }
 
-// CancelRequests cancels spot requests. As on EC2, their instances run on.
+// CancelRequests cancels spot requests. As on EC2, their instances keep running.
 func (r *Region) CancelRequests(now time.Time, ids []string) ([]SpotRequest, error) {
 	r.Advance(now)
 	var found []*SpotRequest
@@ -262,5 +262,5 @@ func (s *SpotRequest) set(at time.Time, state, code, message string) {
 	s.State, s.Code, s.Message, s.UpdatedAt = state, code, message, seconds(at)
 }
 
-// seconds returns how every time of a machine's life is rounded: down, so that order is kept.
+// seconds rounds every time of a machine's life down, which preserves their order.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

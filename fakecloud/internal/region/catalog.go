@@ -17,25 +17,25 @@ type Type struct {
 
 // Limits are the account's. 0 is no limit.
 type Limits struct {
-	SpotInstances     int // most spot instances at a time: MaxSpotInstanceCountExceeded
-	OnDemandInstances int // most on-demand instances at a time: InstanceLimitExceeded
+	SpotInstances     int // maximum number of spot instances: MaxSpotInstanceCountExceeded
+	OnDemandInstances int // maximum number of on-demand instances: InstanceLimitExceeded
 }
 
-// Config says what a region sells. All pools are of one provider and of the region Name.
+// Config says what a region sells. All pools belong to one provider and the region Name.
 type Config struct {
 	Provider string                          // EC2 or GCE; "" = EC2
 	Name     string                          // "us-west-1"
-	Zones    []string                        // "us-west-1a", ...; those of Spot count too
+	Zones    []string                        // "us-west-1a", ...; those of Spot are added
 	Types    []Type                          // sold on demand in every zone
 	Spot     map[market.Pool]*market.History // spot prices; a pool without one is not sold as spot
-	Capacity map[market.Pool]int             // most machines at a time; a pool not named has no limit
+	Capacity map[market.Pool]int             // maximum number of machines; a pool not named has no limit
 	Limits   Limits
 	Notice   time.Duration // between the notice and the end of an evicted machine
 	Boot     time.Duration // between a launch and the start of the machine's process
 	// Visible is how long after its launch a machine appears in Instances: EC2 is only eventually consistent.
 	Visible time.Duration
-	Seed    uint64 // of the ids and of the random choices
-	Session uint64 // counts the regions that gave ids with this seed before
+	Seed    uint64 // for ids and random choices
+	Session uint64 // number of earlier regions with this seed
 }
 
 // The providers.
@@ -44,7 +44,7 @@ const (
 	GCE = "gce"
 )
 
-// Catalog is what a region sells and where: it never changes.
+// Catalog is what a region sells and where; it never changes.
 type Catalog struct {
 	config Config
 	zones  []string
@@ -124,7 +124,7 @@ func (c *Catalog) pool(zone, typeName string, class market.Class) market.Pool {
 	return market.Pool{Provider: c.config.Provider, Region: c.config.Name, Zone: zone, Type: typeName, Class: class}
 }
 
-// Known reports whether any pool of the region could be meant.
+// Known reports whether the region could have such a pool.
 func (c *Catalog) Known(w Scope) bool {
 	for _, zone := range c.zones {
 		for name := range c.types {

@@ -41,7 +41,7 @@ func (w Scope) Matches(pool market.Pool) bool {
 	return false
 }
 
-// RunOut makes pools sell nothing for a time; what runs there runs on.
+// RunOut makes pools sell nothing for a time; running machines continue.
 func (r *Region) RunOut(now time.Time, where Scope, length time.Duration) {
 	r.Advance(now)
 	r.faults.outages = append(r.faults.outages, outage{where: where, until: r.now.Add(length)})
@@ -52,8 +52,8 @@ func (t *faults) outOf(pool market.Pool, now time.Time) bool {
 	return slices.ContainsFunc(t.outages, func(o outage) bool { return o.where.Matches(pool) && o.until.After(now) })
 }
 
-// SlowStart makes later launches boot slower: in `boot`, or `factor` times as slowly as configured when boot
-// is 0. Length 0 is forever. Of several, the latest counts.
+// SlowStart makes later launches boot slower: in `boot`, or `factor` times as slowly as configured if boot is 0. Length 0 is forever. Of
+// several, the latest counts.
 func (r *Region) SlowStart(now time.Time, where Scope, boot time.Duration, factor float64, length time.Duration) {
 	r.Advance(now)
 	s := slowdown{where: where, boot: boot, factor: factor}
@@ -63,7 +63,7 @@ func (r *Region) SlowStart(now time.Time, where Scope, boot time.Duration, facto
 	r.faults.slow = append(r.faults.slow, s)
 }
 
-// bootTime returns how long a machine of a pool takes to start that usually takes so long.
+// bootTime returns a pool's boot time, given its usual one.
 func (t *faults) bootTime(pool market.Pool, usual time.Duration, now time.Time) time.Duration {
 	for _, s := range slices.Backward(t.slow) {
 		if !s.where.Matches(pool) || !s.until.IsZero() && !s.until.After(now) {
@@ -89,8 +89,7 @@ func (r *Region) Throttled(now time.Time) bool {
 	return r.faults.throttled.After(r.now)
 }
 
-// Evict gives machines the notice and then takes them back, whatever the price. One that has a notice
-// already keeps it.
+// Evict gives machines the notice and then takes them back, regardless of the price. One that already has a notice keeps it.
 func (r *Region) Evict(now time.Time, targets []string) error {
 	return r.each(now, targets, true, func(i *Instance) {
 		if i.Deadline.IsZero() {
@@ -109,7 +108,7 @@ func (r *Region) Kill(now time.Time, targets []string) error {
 	return r.each(now, targets, false, func(i *Instance) { r.end(r.now, i, HardwareFailure, true) })
 }
 
-// Rebalance recommends to leave machines.
+// Rebalance recommends leaving machines.
 func (r *Region) Rebalance(now time.Time, targets []string) error {
 	return r.each(now, targets, true, func(i *Instance) {
 		if i.RebalanceAt.IsZero() {
@@ -140,7 +139,7 @@ func (r *Region) each(now time.Time, targets []string, spotOnly bool, do func(*I
 	return nil
 }
 
-// Named reports whether a target is the id of one machine: "i-..." of EC2, or a name on Compute Engine, where ours have dashes.
+// Named reports whether a target is the id of one machine: "i-..." of EC2, or a name on Compute Engine, where ours contain dashes.
 func Named(target string) bool { return strings.Contains(target, "-") }
 
 // Sample chooses some of the machines at random.
@@ -150,8 +149,8 @@ func (r *Region) Sample(ids []string, count int) []string {
 	return ids[:min(len(ids), count)]
 }
 
-// Pick names machines: one by its id, or by "oldest", "newest", "random" up to count, or "all", among the
-// spot machines that are alive and, where it can be, have no notice yet.
+// Pick selects machines: one by its id, or "oldest", "newest", "random" up to count, or "all", among the live spot machines, preferably
+// without a notice.
 func (r *Region) Pick(now time.Time, target string, count int, where Scope) []string {
 	r.Advance(now)
 	if Named(target) {

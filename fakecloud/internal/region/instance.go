@@ -25,26 +25,25 @@ const (
 // Alive reports whether the instance is billed.
 func (s State) Alive() bool { return s == Pending || s == Running }
 
-// Instance is a machine as the region knows it. Launched and Ended are whole seconds: bills are made from
-// these.
+// Instance is a machine as the region knows it. Launched and Ended are whole seconds: bills are computed from these.
 type Instance struct {
 	ID          string
 	Reservation string
 	Index       int // within its reservation
-	Number      int // counts the region's launches, from 1
+	Number      int // number of the launch in the region, from 1
 	Token       string
 	Image       string
 	KeyName     string
 	Groups      []string // ids of its security groups
 	Fleet       string   // that bought it; "" = none
-	Weight      float64  // units of the fleet that it counts for
+	Weight      float64  // its units in the fleet
 	Pool        market.Pool
 	Bid         market.USD // highest price per hour; 0 for on-demand
 	UserData    []byte
 	Tags        map[string]string
 
 	State    State
-	Launched time.Time // or started again
+	Launched time.Time // or restarted
 	BootAt   time.Time
 	Ended    time.Time // or stopped; zero while alive
 	Cause    Cause     // of the end
@@ -57,26 +56,26 @@ type Instance struct {
 	Request SpotRequest // of spot instances
 	Terms   Terms       // of instances of Compute Engine
 
-	crossing  time.Time // when the price rises above the bid; zero when it never does
-	noticeWhy Cause     // what the end will be put down to
-	lifeOver  time.Time // when the notice comes because its lifetime ends; zero when it never does
+	crossing  time.Time // when the price rises above the bid; zero = never
+	noticeWhy Cause     // the cause to report for the end
+	lifeOver  time.Time // when the notice comes because its lifetime ends; zero = never
 	visibleAt time.Time
 }
 
-// Shown is what a caller can ask for that is shown; only Protected has an effect, too.
+// Shown are properties that callers can set and that are shown; only Protected has an effect, too.
 type Shown struct {
 	EBSOptimized, Monitored, Hibernation bool
 	Protected                            bool // against Terminate
 }
 
-// Terms are the further terms that a caller of Compute Engine can set. Lengths are market lengths; 0 = none.
+// Terms are the further terms that a caller of Compute Engine can set. Lengths are market time; 0 = none.
 type Terms struct {
 	Labels      map[string]string
 	Preemptible bool          // the older kind of spot machine
 	Delete      bool          // when it is preempted or its time ends; otherwise it is only stopped
 	MaxRun      time.Duration // after which it ends by itself
 	MaxLife     time.Duration // after which the provider takes it back, with its usual notice
-	ExtraNotice time.Duration // by which a notice comes earlier
+	ExtraNotice time.Duration // how much earlier a notice comes
 }
 
 // SpotRequest is the request that a spot instance came from. This market fills it at once or not at all.
@@ -90,7 +89,7 @@ type SpotRequest struct {
 	Tags      map[string]string
 }
 
-// clone keeps the caller's copy apart from what happens later.
+// clone separates the caller's copy from later changes.
 func (i *Instance) clone() Instance {
 	c := *i
 	c.Tags = maps.Clone(i.Tags)
@@ -120,7 +119,7 @@ type Cause struct {
 	RequestCode    string // status of the spot request
 	RequestMessage string
 	Marked         string // status message of the request between notice and end
-	Operation      string // type of the operation that does it on Compute Engine, where it takes the place of Code
+	Operation      string // type of the corresponding operation on Compute Engine, which replaces Code
 }
 
 // The ways in which an instance ends.
@@ -149,7 +148,7 @@ var (
 		RequestMessage: "Your Spot instance was terminated because the Spot price rose above your maximum price.",
 		Marked:         "Your Spot instance is marked for termination because the Spot price is above your maximum price.",
 	}
-	// CapacityTaken: the provider wants the machine back whatever the price.
+	// CapacityTaken: the provider wants the machine back regardless of the price.
 	CapacityTaken = Cause{
 		By: market.ByProvider, Code: "Server.SpotInstanceTermination",
 		Message:        "Server.SpotInstanceTermination: Spot instance termination",
@@ -168,11 +167,11 @@ var (
 		RequestMessage: "Spot Instance terminated because of a failure of its host.",
 		Operation:      "compute.instances.hostError",
 	}
-	// RunOver: the longest run that the request allowed has ended (Compute Engine only).
+	// RunOver: the longest run that the request permitted has ended (Compute Engine only).
 	RunOver = Cause{By: market.ByUser, Message: "The longest run is over.", Operation: "compute.instances.scheduledVmTerminate"}
 )
 
-// Instances returns every instance that a listing shows, ended ones too, in order of launch.
+// Instances returns every instance in listings, including ended ones, in order of launch.
 func (r *Region) Instances(now time.Time) []Instance {
 	r.Advance(now)
 	var list []Instance
@@ -194,10 +193,10 @@ func (r *Region) Instance(now time.Time, id string) (Instance, bool) {
 	return i.clone(), true
 }
 
-// mostTags is how many tags a thing may have.
+// mostTags is the maximum number of tags.
 const mostTags = 50
 
-// ChangeTags changes the tags of anything that has an id. When one is unknown, none is changed.
+// ChangeTags changes the tags of anything that has an id. If one is unknown, none is changed.
 func (r *Region) ChangeTags(now time.Time, resources []string, change func(map[string]string)) error {
 	r.Advance(now)
 	var targets []*map[string]string
@@ -254,7 +253,7 @@ func (r *Region) Modify(now time.Time, id string, change func(*Instance) error) 
 	return change(i)
 }
 
-// SetLabels replaces the labels of an instance; false when there is none of that name.
+// SetLabels replaces the labels of an instance; false if there is none of that name.
 func (r *Region) SetLabels(now time.Time, id string, labels map[string]string) bool {
 	r.Advance(now)
 	i, ok := r.instances[id]

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// LaunchRequest asks for Min to Max machines of one type.
+// LaunchRequest requests Min to Max machines of one type.
 type LaunchRequest struct {
 	Type        string
 	Zone        string // "" = any: the cheapest for spot, else the first with capacity
@@ -24,14 +24,14 @@ type LaunchRequest struct {
 	Groups      []string // ids of security groups
 	Shown
 	Token       string // "" = none
-	Fingerprint string // of all parameters: the same token must come with the same
+	Fingerprint string // of all parameters: a repeated token must have the same
 
 	// On Compute Engine callers choose the names, one for each of Max, and spot machines have no bid.
 	Names []string
 	Terms Terms
 
 	fleet  string       // that buys
-	weight float64      // units of the fleet that each machine counts for
+	weight float64      // each machine's units in the fleet
 	filled *SpotRequest // that waited; nil = a new one
 }
 
@@ -41,7 +41,7 @@ type Reservation struct {
 	Instances []Instance
 }
 
-// Launch buys as many machines as there are, up to Max, or none when they are fewer than Min.
+// Launch buys as many machines as available, up to Max, or none if there are fewer than Min.
 func (r *Region) Launch(now time.Time, q LaunchRequest) (Reservation, error) {
 	r.Advance(now)
 	if used, ok, err := r.tokenUsed(q.Token, q.Fingerprint); err != nil || ok {
@@ -90,7 +90,7 @@ func ids(instances []Instance) []string {
 	return list
 }
 
-// offer is a pool with what it costs now and at most.
+// offer is a pool with its present and maximum price.
 type offer struct {
 	pool  market.Pool
 	price market.USD
@@ -137,7 +137,7 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// offer returns what a request would cost in a zone, or why it cannot be had there.
+// offer returns the price of a request in a zone, or why it is not available there.
 func (r *Region) offer(q LaunchRequest, zone string) (offer, error) {
 	t, ok := r.types[q.Type]
 	if !ok {
@@ -178,7 +178,7 @@ func noCapacity(pool market.Pool) *Error {
 		"We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", pool.Type, pool.Zone)
 }
 
-// available returns how many machines of up to want can be had of a pool, and what to say when that is too few.
+// available returns how many machines of up to want are available in a pool, and the error if there are too few.
 func (r *Region) available(pool market.Pool, want int) (int, *Error) {
 	count, short := r.inPool(pool, want)
 	if left, refusal := r.inAccount(pool.Class, want); left < count {
@@ -187,7 +187,7 @@ func (r *Region) available(pool market.Pool, want int) (int, *Error) {
 	return count, short
 }
 
-// Room returns how many machines of up to want could be had of a pool now, whatever they cost.
+// Room returns how many machines of up to want are available in a pool now, regardless of price.
 func (r *Region) Room(pool market.Pool, want int) int {
 	if r.config.Spot[pool] == nil && pool.Class == market.Spot {
 		return 0
@@ -196,7 +196,7 @@ func (r *Region) Room(pool market.Pool, want int) int {
 	return count
 }
 
-// inPool is available, as far as the pool's capacity goes.
+// inPool is available, considering only the pool's capacity.
 func (r *Region) inPool(pool market.Pool, want int) (int, *Error) {
 	capacity, limited := r.config.Capacity[pool]
 	if r.faults.outOf(pool, r.now) {
@@ -209,7 +209,7 @@ func (r *Region) inPool(pool market.Pool, want int) (int, *Error) {
 	return min(want, max(0, capacity-used)), noCapacity(pool)
 }
 
-// inAccount is available, as far as the account's limits go.
+// inAccount is available, considering only the account's limits.
 func (r *Region) inAccount(class market.Class, want int) (int, *Error) {
 	limit, short := r.config.Limits.SpotInstances, Errorf("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
 	if class == market.OnDemand {

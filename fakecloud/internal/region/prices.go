@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// beginning is before every price, also one without a time (market.Constant).
+// beginning is before every price, including one without a time (market.Constant).
 var beginning = time.Time{}.Add(-time.Second)
 
 // PriceQuery asks for spot prices. Empty lists are no limit.
@@ -25,8 +25,8 @@ type PriceChange struct {
 	market.PricePoint
 }
 
-// Prices returns the spot prices of the past, newest first: the changes in (Start, End] and for each pool the
-// price in force at Start, with the time at which it began. Prices after now are not returned.
+// Prices returns past spot prices, newest first: the changes in (Start, End] and for each pool the price in force at Start, with the time
+// at which it began. Prices after now are not returned.
 func (r *Region) Prices(now time.Time, q PriceQuery) []PriceChange {
 	r.Advance(now)
 	end := q.End

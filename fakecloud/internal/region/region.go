@@ -1,10 +1,8 @@
-// Package region is the deciding part of the fake cloud: one region of EC2 or Compute Engine as a state machine over
-// instances, spot requests, launch templates and a recorded spot market. Its words are EC2's; what differs on Compute
-// Engine is said where it does.
+// Package region is the deciding part of the fake cloud: one region of EC2 or Compute Engine as a state machine over instances, spot
+// requests, launch templates and a recorded spot market. It uses EC2's terms; differences on Compute Engine are noted.
 //
-// It is plain: every method takes the market time `now`, nothing waits, and what the world has to do follows
-// as Effects that the caller carries out. It knows nothing about HTTP, XML, processes, files and wall-clock time;
-// the lengths that it is given are market lengths.
+// It is plain: every method takes the market time `now`, nothing waits, and external actions are returned as Effects for the caller. It
+// knows nothing about HTTP, XML, processes, files and wall-clock time; its durations are market time.
 package region
 
 import (
@@ -18,7 +16,7 @@ type Region struct {
 	*Catalog
 	*Account
 	names namer
-	picks *rand.Rand // of the random choices
+	picks *rand.Rand // for random choices
 
 	now       time.Time
 	instances map[string]*Instance
@@ -26,12 +24,12 @@ type Region struct {
 	tokens    map[string]tokenUse
 	waiting   []*Waiting // spot requests, in order of time
 	fleets    []*Fleet   // in order of time
-	retryAt   time.Time  // when waiting requests and fleets are tried again; zero = nothing is short
+	retryAt   time.Time  // when waiting requests and fleets are retried; zero = nothing is waiting
 	faults    faults
 	effects   []Effect
 }
 
-// tokenUse is what a client token stood for.
+// tokenUse is the request of a client token.
 type tokenUse struct {
 	fingerprint string
 	reservation string
@@ -39,7 +37,7 @@ type tokenUse struct {
 	fleet       FleetResult
 }
 
-// New makes a region where nothing runs.
+// New returns a region without machines.
 func New(c Config) (*Region, error) {
 	sold, err := newCatalog(c)
 	if err != nil {
@@ -60,7 +58,7 @@ func New(c Config) (*Region, error) {
 	return r, nil
 }
 
-// namer makes ids in the forms of EC2's.
+// namer creates ids in EC2's formats.
 type namer struct{ *rand.Rand }
 
 // next returns a prefix and 17 hexadecimal digits.
@@ -72,7 +70,7 @@ func (n namer) fleet() string {
 	return fmt.Sprintf("fleet-%08x-%04x-%04x-%04x-%012x", n.Uint32(), n.Uint32()>>16, n.Uint32()>>16, n.Uint32()>>16, n.Uint64()>>16)
 }
 
-// request is shorter, as those of spot requests are.
+// request is shorter, like the ids of spot requests.
 func (n namer) request() string {
 	const digits = "abcdefghijkmnpqrstuvwxyz23456789"
 	id := []byte("sir-00000000")
@@ -82,7 +80,7 @@ func (n namer) request() string {
 	return string(id)
 }
 
-// Effects hands over what the world has to do since the last call, in order.
+// Effects returns the external actions since the last call, in order.
 func (r *Region) Effects() []Effect {
 	effects := r.effects
 	r.effects = nil
@@ -91,17 +89,17 @@ func (r *Region) Effects() []Effect {
 
 func (r *Region) emit(e Effect) { r.effects = append(r.effects, e) }
 
-// Effect is something that the caller has to do: one of the structs below.
+// Effect is an action for the caller: one of the structs below.
 type Effect interface{ effect() }
 
 type (
-	// Launched: the machine is sold; write it down.
+	// Launched: the machine is sold; record it.
 	Launched struct{ Instance Instance }
 	// Boot: start the machine's process.
 	Boot struct{ Instance Instance }
-	// Ended: the machine is off the bill; write it down.
+	// Ended: the machine is no longer billed; record it.
 	Ended struct{ Instance Instance }
-	// Halt: end the machine's process, at once when Force, and call Gone when it has ended.
+	// Halt: end the machine's process, at once if Force, and call Gone when it has ended.
 	Halt struct {
 		ID    string
 		Force bool
@@ -121,7 +119,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Errorf makes an Error.
+// Errorf returns an Error.
 func Errorf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }

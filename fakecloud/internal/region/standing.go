@@ -8,19 +8,19 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// This file holds what the region keeps trying to fill: spot requests that wait for a price or for capacity, and fleets.
+// This file has what the region keeps trying to fill: spot requests that wait for a price or for capacity, and fleets.
 
 // retryEvery is the interval (market time) between retries of missing capacity. A fleet's machine that ends is replaced at once.
 const retryEvery = 30 * time.Second
 
-// retryBy makes the next try no later than at.
+// retryBy schedules the next try no later than at.
 func (r *Region) retryBy(at time.Time) {
 	if r.retryAt.IsZero() || at.Before(r.retryAt) {
 		r.retryAt = at
 	}
 }
 
-// retry tries everything that is short, at the time that it is due.
+// retry retries everything that is waiting, when due.
 func (r *Region) retry() {
 	if r.retryAt.After(r.now) {
 		r.now = r.retryAt
@@ -46,8 +46,8 @@ type Waiting struct {
 	ValidUntil time.Time // zero = forever
 }
 
-// RequestSpot asks for machines one by one, as RequestSpotInstances does: those that cannot be had now wait. It returns
-// the requests, each in an Instance, which has no ID while the request waits.
+// RequestSpot requests machines one by one, like RequestSpotInstances: unavailable ones wait. It returns the requests, each in an Instance,
+// which has no ID while the request waits.
 func (r *Region) RequestSpot(now time.Time, q LaunchRequest, count int, validUntil time.Time) ([]Instance, error) {
 	r.Advance(now)
 	if used, ok, err := r.tokenUsed(requestToken(q.Token), q.Fingerprint); err != nil || ok {
@@ -78,7 +78,7 @@ func (r *Region) RequestSpot(now time.Time, q LaunchRequest, count int, validUnt
 	return slices.DeleteFunc(r.Requests(now), func(i Instance) bool { return !slices.Contains(requested, i.Request.ID) }), nil
 }
 
-// requestToken keeps its tokens apart from those of launches.
+// requestToken separates its tokens from those of launches.
 func requestToken(token string) string {
 	if token == "" {
 		return ""
@@ -86,7 +86,7 @@ func requestToken(token string) string {
 	return "request " + token
 }
 
-// try buys the machine of a request that is open, and reports whether it still waits.
+// try buys the machine of an open request, and reports whether it still waits.
 func (r *Region) try(w *Waiting) (waits bool) {
 	if w.Request.State != "open" {
 		return false
@@ -116,8 +116,8 @@ func (r *Region) try(w *Waiting) (waits bool) {
 	return true
 }
 
-// Requests returns an instance for every spot request: the one that it bought, or one without an ID that says what is
-// wanted. Those that bought one come first, in order of launch.
+// Requests returns an instance for every spot request: the one that it bought, or one without an ID that describes what is wanted. Those
+// that bought one come first, in order of launch.
 func (r *Region) Requests(now time.Time) []Instance {
 	list := slices.DeleteFunc(r.Instances(now), func(i Instance) bool { return i.Pool.Class != market.Spot })
 	for _, w := range r.waiting {
@@ -141,8 +141,8 @@ type FleetKind string
 // The kinds.
 const (
 	Instant  FleetKind = "instant"  // bought once, now
-	Once     FleetKind = "request"  // bought as it can be had, and not replaced
-	Maintain FleetKind = "maintain" // what ends is replaced
+	Once     FleetKind = "request"  // bought when available, and not replaced
+	Maintain FleetKind = "maintain" // ended machines are replaced
 )
 
 // Fleet is a requested fleet.
@@ -154,13 +154,13 @@ type Fleet struct {
 	Tags    map[string]string
 	Refused []FleetRefusal // of the last try
 	Tried   time.Time
-	Deleted time.Time // zero while it is not
+	Deleted time.Time // zero if it is not
 
 	Filled map[market.Class]float64 // units, as of the answer
-	done   bool                     // of kind Once: it has had all
+	done   bool                     // of kind Once: it has received everything
 }
 
-// newFleet makes a fleet and buys what can be had.
+// newFleet creates a fleet and buys what is available.
 func (r *Region) newFleet(q FleetRequest) FleetResult {
 	if q.Kind == "" {
 		q.Kind = Instant
@@ -180,7 +180,7 @@ func (r *Region) newFleet(q FleetRequest) FleetResult {
 	return result
 }
 
-// replenish buys what a fleet lacks, and reports whether it still lacks some.
+// replenish buys what a fleet lacks, and reports whether some is still missing.
 func (r *Region) replenish(f *Fleet) (short bool) {
 	if f.State != "active" || f.Kind == Instant || f.done {
 		return false
@@ -241,8 +241,7 @@ func (r *Region) Fleets(now time.Time) []Fleet {
 	return list
 }
 
-// DeleteFleet ends a fleet's purchases, and its machines when terminate. It returns the state before; false when there
-// is no such fleet.
+// DeleteFleet ends a fleet's purchases and, with terminate, its machines. It returns the previous state; false if there is no such fleet.
 func (r *Region) DeleteFleet(now time.Time, id string, terminate bool) (before, after string, ok bool) {
 	r.Advance(now)
 	n := slices.IndexFunc(r.fleets, func(f *Fleet) bool { return f.ID == id })
@@ -263,8 +262,7 @@ func (r *Region) DeleteFleet(now time.Time, id string, terminate bool) (before, 
 	return before, f.State, true
 }
 
-// Resize changes what a fleet of kind Maintain aims at. Machines beyond the target are ended, the newest first, when
-// trim.
+// Resize changes the target of a fleet of kind Maintain. With trim, machines beyond the target are ended, the newest first.
 func (r *Region) Resize(now time.Time, id string, spot, onDemand float64, trim bool) error {
 	r.Advance(now)
 	n := slices.IndexFunc(r.fleets, func(f *Fleet) bool { return f.ID == id })

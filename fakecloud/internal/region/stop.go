@@ -6,8 +6,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Stop ends the processes of on-demand machines and takes the machines off the bill; Start brings them back. When one
-// cannot be stopped, none is.
+// Stop ends the processes of on-demand machines and their billing; Start brings them back. If one cannot be stopped, none is.
 func (r *Region) Stop(now time.Time, ids []string, force bool) ([]Change, error) {
 	r.Advance(now)
 	for _, id := range ids {
@@ -37,8 +36,7 @@ func (r *Region) Stop(now time.Time, ids []string, force bool) ([]Change, error)
 	return changes, nil
 }
 
-// Start launches stopped machines again: they keep ids, tags and user data, and are billed from now on. When one cannot
-// be started, none is.
+// Start launches stopped machines again: they keep ids, tags and user data, and are billed from now on. If one cannot be started, none is.
 func (r *Region) Start(now time.Time, ids []string) ([]Change, error) {
 	r.Advance(now)
 	wanted := make(map[market.Pool]int)
@@ -74,8 +72,8 @@ func (r *Region) Start(now time.Time, ids []string) ([]Change, error) {
 	return changes, nil
 }
 
-// Interrupt recommends to leave spot machines and takes them back after a while, with the usual notice before the end.
-// That is what the Fault Injection Service does.
+// Interrupt recommends leaving spot machines and takes them back after a while, with the usual notice before the end. The Fault Injection
+// Service does the same.
 func (r *Region) Interrupt(now time.Time, targets []string, after time.Duration) error {
 	if err := r.Rebalance(now, targets); err != nil {
 		return err

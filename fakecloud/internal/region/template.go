@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Template is a launch template, as one of its versions has it.
+// Template is a launch template, as of one of its versions.
 type Template struct {
 	ID       string
 	Name     string
@@ -19,10 +19,10 @@ type Template struct {
 	Versions []TemplateVersion // oldest first, at least one
 	TemplateVersion
 
-	Count int // versions that were ever made: their numbers do not return
+	Count int // total number of versions ever made: their numbers are not reused
 }
 
-// TemplateVersion is what a template says of the machines to launch.
+// TemplateVersion describes the machines to launch.
 type TemplateVersion struct {
 	Number int
 	Note   string
@@ -79,11 +79,11 @@ func (t Template) number(version string) (int, error) {
 	return n, nil
 }
 
-// clone keeps the caller's copy apart from what happens later. Versions do not change.
+// clone separates the caller's copy from later changes. Versions do not change.
 func (t *Template) clone() Template {
 	c := *t
 	c.Tags, c.Versions = maps.Clone(t.Tags), slices.Clone(t.Versions)
-	c, _ = c.At("") // the default is there always
+	c, _ = c.At("") // the default always exists
 	return c
 }
 
@@ -124,7 +124,7 @@ func (a *Account) SetDefault(id, name, version string) (Template, error) {
 	return t.clone(), nil
 }
 
-// DeleteVersion removes a version, but not the default.
+// DeleteVersion removes a version, except the default.
 func (a *Account) DeleteVersion(id, name, version string) (Template, error) {
 	t, as, err := a.templateAt(id, name, version)
 	if err != nil {
@@ -167,7 +167,7 @@ func (a *Account) template(id, name string) (*Template, error) {
 		"The specified launch template, with template name %s, does not exist.", name)
 }
 
-// templateAt finds one, and what it is as of a version.
+// templateAt finds one as of a version.
 func (a *Account) templateAt(id, name, version string) (t *Template, as Template, err error) {
 	if t, err = a.template(id, name); err == nil {
 		as, err = t.At(version)

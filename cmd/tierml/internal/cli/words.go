@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// FigureCell returns a loss; what is not known is a dash, and nothing for programs.
+// FigureCell formats a loss; an unknown one is a dash, and empty for programs.
 func FigureCell(v *float64) table.Cell {
 	if v == nil {
 		return table.Cell{Text: "-", Value: ""}
@@ -17,7 +17,7 @@ func FigureCell(v *float64) table.Cell {
 	return table.Cell{Text: fmt.Sprintf("%.4f", *v), Value: *v}
 }
 
-// Minute returns a time, to the minute for people.
+// Minute formats a time, to the minute for display.
 func Minute(t time.Time) table.Cell {
 	if t.IsZero() {
 		return table.Cell{Text: "-"}
@@ -25,10 +25,10 @@ func Minute(t time.Time) table.Cell {
 	return table.Cell{Text: t.UTC().Format("2006-01-02 15:04"), Value: t.UTC().Format(time.RFC3339)}
 }
 
-// Money returns an exact amount, shortened for people.
+// Money formats an exact amount, shortened for display.
 func Money(text string) table.Cell { return table.Cell{Text: OrMinus(Cents(text)), Value: text} }
 
-// OfAll returns "7/20", or "7" when the total is unknown.
+// OfAll returns "7/20", or "7" if the total is unknown.
 func OfAll(clock, clocks int64) string {
 	if clocks == 0 {
 		return fmt.Sprint(clock)
@@ -39,7 +39,7 @@ func OfAll(clock, clocks int64) string {
 // OrMinus returns a dash for an empty cell.
 func OrMinus(text string) string { return cmp.Or(text, "-") }
 
-// Cents shortens a dollar figure for people; what is not known stays empty.
+// Cents shortens a dollar amount for display; unknown ones stay empty.
 func Cents(text string) string {
 	v, err := market.ParseUSD(text)
 	if err != nil {

@@ -35,7 +35,7 @@ vCPUs of spot machines, which are processes of this computer, through evictions.
 			}
 			run.SetContext(cmd.Context())
 			job := []string{filepath.Join(folder, "demo.yaml")}
-			if err := run.ValidateArgs(job); err != nil { // run takes its job from there
+			if err := run.ValidateArgs(job); err != nil { // run reads its job from there
 				return err
 			}
 			return run.RunE(run, job)
@@ -49,7 +49,7 @@ func writeDemo(folder string, out io.Writer) error {
 	for _, name := range []string{data.Prices, data.Catalog, data.Ratings, data.Licence, data.Readme} {
 		content, err := data.Files.ReadFile(name)
 		if err != nil {
-			panic(err) // it is part of the program
+			panic(err) // it is embedded in the program
 		}
 		files[filepath.Join("data", name)] = content
 	}

@@ -141,7 +141,7 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 	return nil
 }
 
-// plan makes what is to be run of the job and the command line.
+// plan combines the job and the command line.
 func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Writer) (p sweep.Experiment, err error) {
 	if p.Policies, err = o.chosen(); err != nil {
 		return p, cli.Usage(err)
@@ -173,7 +173,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if job.Cloud == config.CloudNone {
 		return p, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to try", "write cloud: local")
 	}
-	if job.Installation() != nil && o.starts == "" { // its own start is now, which no prices come after
+	if job.Installation() != nil && o.starts == "" { // its own start is now, after which no prices exist
 		if p.Starts, err = sweep.ParseStarts("100", o.seed); err != nil {
 			return p, cli.Usage(err)
 		}
@@ -224,7 +224,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	return p, nil
 }
 
-// forPrograms returns the policies for programs of the user's own: those that do without reliable machines, and no oracle, which trains.
+// forPrograms returns the policies for users' programs: those without reliable machines, and no oracle, which trains.
 func (o dryRunOptions) forPrograms(job *config.Job) (names []string, err error) {
 	if o.everyPolicy {
 		return append(bidding.NamesForPrograms(), sweep.Auto), nil
@@ -240,7 +240,7 @@ func (o dryRunOptions) forPrograms(job *config.Job) (names []string, err error) 
 	return names, nil
 }
 
-// manySplits are enough for a fleet of any size; sweep takes as many as there is use for.
+// manySplits are enough for a fleet of any size; sweep uses as many as needed.
 const manySplits = 1 << 16
 
 // chosen returns the policies to run, each once.
@@ -260,7 +260,7 @@ func (o dryRunOptions) chosen() (names []string, err error) {
 	return names, nil
 }
 
-// lengths reads --hours; each counts once.
+// lengths parses --hours; each counts once.
 func lengths(texts []string) (out []time.Duration, err error) {
 	for _, text := range texts {
 		hours, err := strconv.ParseFloat(text, 64)
@@ -274,7 +274,7 @@ func lengths(texts []string) (out []time.Duration, err error) {
 	return out, nil
 }
 
-// maker makes the job by each policy, from what its data and the market say.
+// maker creates the job with each policy, from its data and the market.
 func (o dryRunOptions) maker(ctx context.Context, job *config.Job) (m *sweep.Maker, doubts []string, err error) {
 	recorded, err := o.market(ctx, job)
 	if err != nil {
@@ -307,7 +307,7 @@ func (o dryRunOptions) maker(ctx context.Context, job *config.Job) (m *sweep.Mak
 	return m, doubts, nil
 }
 
-// market reads prices and catalog; those of several traces are put together. A real cloud is queried for what no file has.
+// market reads prices and catalog; several traces are combined. A real cloud is queried for what no file has.
 func (o dryRunOptions) market(ctx context.Context, job *config.Job) (*local.Market, error) {
 	at := job.Installation()
 	if at != nil {

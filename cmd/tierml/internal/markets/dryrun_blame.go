@@ -25,7 +25,7 @@ func (o *dryRunOptions) blame(err error) error {
 				text += "; " + f.Instead
 			}
 			said[i], ours = errors.New(text), true
-		} else if len(o.traces) > 0 && priced(f.Field) { // the job's own machines, in a market that is not the job's
+		} else if len(o.traces) > 0 && priced(f.Field) { // the job's own machines, in a market other than the job's
 			said[i], ours = fmt.Errorf("--prices %s: %w; or name what it has with --types and --zones", strings.Join(o.traces, ","), f), true
 		}
 	}
@@ -35,7 +35,7 @@ func (o *dryRunOptions) blame(err error) error {
 	return cli.Usage(errors.Join(said...))
 }
 
-// flagFor returns the flag that set a field of the job, with its value; "" when none did.
+// flagFor returns the flag that set a field of the job, with its value; "" if none did.
 func (o *dryRunOptions) flagFor(field string) string {
 	for _, of := range []struct {
 		flag, field, value string

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// fleetOptions try a job on other machines than those that its file names, so that it need not be edited.
+// fleetOptions try a job on other machines than those in its file, so that it need not be edited.
 type fleetOptions struct {
 	types    []string
 	zones    []string
@@ -27,7 +27,7 @@ func (o *fleetOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.reliable, "reliable", "", "reliable machines, as `TYPE` or TYPE:COUNT; default: the job's, or with --types one of the cheapest")
 }
 
-// apply changes the job. What does not fit to the market is found when the job is resolved on it.
+// apply changes the job. Whatever does not fit the market is reported when the job is resolved on it.
 func (o *fleetOptions) apply(job *config.Job) error {
 	if o.vcpu < 0 || o.machines < 0 || o.vcpu > 0 && o.machines > 0 {
 		return fmt.Errorf("--vcpu %d and --machines %d: write one of them, above 0", o.vcpu, o.machines)
@@ -64,5 +64,5 @@ func (o *fleetOptions) apply(job *config.Job) error {
 	return nil
 }
 
-// resized reports whether the fleet may be larger than the job's splits are meant for.
+// resized reports whether the fleet may be too large for the job's splits.
 func (o *fleetOptions) resized() bool { return o.vcpu > 0 || o.machines > 0 || len(o.types) > 0 }

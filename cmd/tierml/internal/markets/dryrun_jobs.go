@@ -126,7 +126,7 @@ func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
 	return s, o.buyers(s, errOut)
 }
 
-// withSettings joins settings with commas, as of dorm:0.1,0.2, that the list of schedulers was split at.
+// withSettings rejoins settings with commas, such as dorm:0.1,0.2, at which the list of schedulers was split.
 func withSettings(parts []string) (names []string) {
 	for _, part := range parts {
 		if _, err := strconv.ParseFloat(part, 64); err == nil && len(names) > 0 && strings.Contains(names[len(names)-1], ":") {
@@ -138,7 +138,7 @@ func withSettings(parts []string) (names []string) {
 	return names
 }
 
-// sweep reads sweep:TRIALS:APART.
+// sweep parses sweep:TRIALS:APART.
 func (j *jobsOptions) sweep(s *jobs.Study) error {
 	parts := strings.Split(j.jobs, ":")
 	wrong := cli.Usage(fmt.Errorf("--jobs %q: write sweep:TRIALS:APART, such as sweep:75:3m", j.jobs))
@@ -244,7 +244,7 @@ func (j *jobsOptions) cluster(sweep bool) ([]jobs.Buyer, error) {
 	return []jobs.Buyer{b}, nil
 }
 
-// What a market's jobs are simulated with: as a run on EC2 is.
+// Simulation settings of a market's jobs: like those of a run on EC2.
 const (
 	jobsBoot = 3 * time.Minute
 	jobsAsk  = 5 * time.Minute
@@ -321,7 +321,7 @@ func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 	return nil
 }
 
-// reliableTier returns what the machines cost an hour that hold the jobs' state: --reliable, or one of the cheapest type.
+// reliableTier returns the hourly cost of the machines that hold the jobs' state: --reliable, or one of the cheapest type.
 func (o dryRunOptions) reliableTier(catalog *market.Catalog, cheapest planner.Offer) (market.USD, error) {
 	name, text, counted := strings.Cut(cmp.Or(o.fleet.reliable, cheapest.Type.Name), ":")
 	count := 1
@@ -338,7 +338,7 @@ func (o dryRunOptions) reliableTier(catalog *market.Catalog, cheapest planner.Of
 	return market.USD(count) * t.OnDemand, nil
 }
 
-// jobsStarts are times of which every pool has a week of prices before; runs end at the end of the recording.
+// jobsStarts are times before which every pool has a week of prices; runs end at the end of the recording.
 func (o dryRunOptions) jobsStarts(s *jobs.Study, pools []bidding.Candidate) (starts []time.Time, horizon float64, err error) {
 	var from, to time.Time
 	for _, c := range pools {

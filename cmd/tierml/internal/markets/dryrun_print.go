@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// writeDryRunHTML prints the report of one simulated run, as `tierml report -o html` prints that of a real one.
+// writeDryRunHTML prints the report of one simulated run, like `tierml report -o html` for a real one.
 func writeDryRunHTML(out io.Writer, p sweep.Experiment) error {
 	var ledger cost.Ledger
 	if err := p.Single(ledger.Add); err != nil {

@@ -118,10 +118,10 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 	return nil
 }
 
-// longSilence is how long a last price can be taken to hold: price lists of Compute Engine come every month.
+// longSilence is how long a last price can be assumed to hold: price lists of Compute Engine come every month.
 const longSilence = 31 * 24 * time.Hour
 
-// query reads what the flags say, and the files next to the prices.
+// query reads the flags, and the files next to the prices.
 func (o marketOptions) query() (q quote.Query, err error) {
 	if q.Bid, err = parseBid(o.bid); err != nil {
 		return q, cli.Usage(err)
@@ -178,7 +178,7 @@ func (o marketOptions) prices(cmd *cobra.Command) (t *trace.Trace, where string,
 	return trace.Merge(all...), strings.Join(names, ", "), nil
 }
 
-// parseBid reads "on-demand", a share of it, or an amount.
+// parseBid parses "on-demand", a share of it, or an amount.
 func parseBid(text string) (quote.Bid, error) {
 	if text == "on-demand" {
 		return quote.Bid{Share: 1}, nil
@@ -194,8 +194,7 @@ func parseBid(text string) (quote.Bid, error) {
 	return quote.Bid{}, fmt.Errorf("--bid %q: write on-demand, a share of it such as 50%%, or dollars per hour such as 0.2", text)
 }
 
-// drawCharts draws the hourly mean of each pool's price over the week before, with the on-demand price as a second
-// line where it is known.
+// drawCharts draws the hourly mean of each pool's price over the previous week, with the on-demand price as a second line if known.
 func drawCharts(out io.Writer, quotes []quote.Quote, at time.Time) error {
 	const steps = 70
 	step := 7 * 24 * time.Hour / steps

@@ -26,7 +26,7 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// storeVariable names the price store when no flag does.
+// storeVariable names the price store if no flag does.
 const storeVariable = "TIERML_PRICES"
 
 func NewPricesCommand() *cobra.Command {
@@ -45,7 +45,7 @@ func NewPricesCommand() *cobra.Command {
 	return cmd
 }
 
-// storeFlag names the price store; it is one setting of all commands that read it.
+// storeFlag names the price store; all commands that read it share one setting.
 func storeFlag(f *pflag.FlagSet) {
 	f.StringVar(new(string), "store", "", "price store `file`")
 	_ = f.SetAnnotation("store", settings.SharedSetting, []string{"prices.store", storeVariable}) // it exists
@@ -83,7 +83,7 @@ func (s *selection) has(p market.Pool) bool {
 		(len(s.zones) == 0 || slices.Contains(s.zones, p.Zone) || slices.Contains(s.zones, p.Region))
 }
 
-// nothing says that nothing was found, and what there is.
+// nothing returns a message that nothing was found, and what exists.
 func (s *selection) nothing(where string, all []market.Pool) error {
 	if len(all) == 0 {
 		return fmt.Errorf("%s holds no prices: `tierml prices fetch` asks your account for them, `tierml prices import FILE` reads a recording, "+
@@ -99,7 +99,7 @@ func (s *selection) nothing(where string, all []market.Pool) error {
 	return fmt.Errorf("%s has no prices of --types %s --zones %s%s; it has %s", where, orAll(s.types), orAll(s.zones), s.meant(all), strings.Join(some, ", "))
 }
 
-// meant asks for the first type or zone that is likely misspelt.
+// meant suggests the first type or zone that is probably misspelt.
 func (s *selection) meant(all []market.Pool) string {
 	var types, zones []string
 	for _, p := range all {
@@ -151,7 +151,7 @@ Doubtful rows are reported. A line that cannot be parsed ends the import, and no
 	return cmd
 }
 
-// afterPrices is what can be done when there are new ones.
+// afterPrices lists next steps after new prices.
 var afterPrices = []cli.Step{{Command: "tierml prices show", Why: "what the store holds"}, {Command: "tierml market", Why: "what each pool costs now"}}
 
 type importOptions struct {
@@ -224,7 +224,7 @@ func (o importOptions) file(ctx context.Context, s *store.Store, file string, no
 	return nil
 }
 
-// otherProducts says which products a file has, where those that are wanted are not among them.
+// otherProducts names the products in a file that lacks the wanted ones.
 func otherProducts(t *trace.Trace) string {
 	if len(t.Summary.Products) == 0 {
 		return "; name another file"
@@ -251,7 +251,7 @@ func printImport(out io.Writer, done store.Import) {
 	fmt.Fprintln(out)
 }
 
-// printNotes lists what a file's reader found doubtful, a few of each kind.
+// printNotes lists a reader's doubts about a file, a few of each kind.
 func printNotes(out io.Writer, s *trace.Summary) {
 	const most = 3
 	list := func(what string, n int, line func(int) string) {
@@ -302,7 +302,7 @@ func newPricesFetchCommand() *cobra.Command {
 	o.addTo(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.region, "region", os.Getenv("AWS_REGION"), "EC2 `region`; default: AWS_REGION in the environment")
-	f.Lookup("region").DefValue = "" // not printed: it is of one host
+	f.Lookup("region").DefValue = "" // not printed: it differs between hosts
 	f.StringVar(&o.endpoint, "endpoint", "", "`address`, such as a fake cloud's; default: EC2's")
 	f.StringVar(&o.since, "since", "90d", "how far back: a `time`, or a length such as 30d")
 	return cmd
@@ -347,7 +347,7 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	return nil
 }
 
-// keeper returns the first provider that has past prices of all it sells.
+// keeper returns the first provider that has past prices of everything it sells.
 func keeper() (providers.Facts, error) {
 	for _, p := range providers.All() {
 		if f := p.Facts(); f.Past != nil {
@@ -357,7 +357,7 @@ func keeper() (providers.Facts, error) {
 	return providers.Facts{}, errors.New("no supported provider publishes past prices")
 }
 
-// writeFile leaves no half-written file behind.
+// writeFile leaves no incomplete file behind.
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	f, err := os.Create(path)
 	if err != nil {

@@ -47,14 +47,14 @@ func writeSample(folder string, out io.Writer) error {
 	for name, to := range map[string]string{data.Prices: data.Prices, data.Catalog: data.Catalog, data.Readme: "aws-us-west-1a-c3-2014.md"} {
 		content, err := data.Files.ReadFile(name)
 		if err != nil {
-			panic(err) // it is part of the program
+			panic(err) // it is embedded in the program
 		}
 		files[to] = content
 	}
 	return writeSamples(folder, files, out)
 }
 
-// writeSamples writes files below a folder, in the order of their names. One that is there is kept: it must be the same.
+// writeSamples writes files below a folder, in order of their names. An existing one is kept, and must be identical.
 func writeSamples(folder string, files map[string][]byte, out io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(folder, name)

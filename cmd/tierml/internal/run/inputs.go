@@ -13,7 +13,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// VerifyInputs hashes again what was uploaded for a submitted job; any other job passes. A run with splits reads its training data no more.
+// VerifyInputs checks the hashes of files uploaded for a submitted job; any other job passes. A run with splits no longer reads its
+// training data.
 func VerifyInputs(job *config.Job, split bool) error {
 	if !Submitted() {
 		return nil
@@ -38,8 +39,8 @@ func Submitted() bool {
 	return is
 }
 
-// NotTheJobs has a process of a job server say that its error is the host's, or that of a store or cloud which does not answer. A provider that refuses
-// a job from the start refuses it for good; one that refuses a run that it has served before may let it in again.
+// NotTheJobs marks an error of a job server's process as the fault of the host, or of a store or cloud which does not answer. A provider
+// that refuses a job from the start refuses it permanently; one that refuses a run that it has served before may change its mind.
 func NotTheJobs(err error, resumed bool) error {
 	_, left := errors.AsType[*runner.Left](err)
 	denied := resumed && errors.Is(err, provisioner.ErrDenied)

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/planner/jobinit"
 )
 
-// JobSource is what the arguments of a command name: a job file, or something that one follows from.
+// JobSource is what the arguments of a command name: a job file, or the source of a job.
 type JobSource struct {
 	File    string          // of a job
 	command *config.Command // a program or data; nil = file
@@ -26,7 +26,7 @@ func (s *JobSource) targetFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.target, "target", "", "of a file of data, the `column` to predict")
 }
 
-// Flags are those that complete a job.
+// Flags are the flags that complete a job.
 func (s *JobSource) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.Said.Name, "name", "", "the job's `name`, instead of the file's")
 	cmd.Flags().StringVar(&s.Said.Budget, "budget", "", "the `most` that the run may cost, such as $20")
@@ -34,7 +34,7 @@ func (s *JobSource) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&s.Said.Envs, "env", nil, "an environment variable of the program, `NAME=VALUE`, or NAME for its value here")
 }
 
-// Take reads the arguments: one path, or the words of a command after --.
+// Take parses the arguments: one path, or the words of a command after --.
 func (s *JobSource) Take(cmd *cobra.Command, args []string) (err error) {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) > 0:
@@ -64,7 +64,7 @@ func (s *JobSource) Take(cmd *cobra.Command, args []string) (err error) {
 	return nil
 }
 
-// LoadAny is load, also for a file of machines that jobs share.
+// LoadAny is Load, also for a file of machines that jobs share.
 func (s *JobSource) LoadAny() (*config.Job, error) {
 	if s.command == nil {
 		if job, err := config.LoadAny(s.File); err == nil && job.IsHosts() {
@@ -74,7 +74,7 @@ func (s *JobSource) LoadAny() (*config.Job, error) {
 	return s.Load()
 }
 
-// Load makes the job.
+// Load creates the job.
 func (s *JobSource) Load() (*config.Job, error) {
 	if s.command != nil {
 		return s.command.Load(s.Said)
@@ -82,7 +82,7 @@ func (s *JobSource) Load() (*config.Job, error) {
 	return config.LoadWith(s.File, s.Said)
 }
 
-// nameOfCommand returns the name of the first file that a command names, or of the program.
+// nameOfCommand returns the name of the first file in a command, or of the program.
 func nameOfCommand(words []string) string {
 	if len(words) == 1 {
 		words = strings.Fields(words[0])
@@ -101,7 +101,7 @@ func nameOfCommand(words []string) string {
 	return config.NameOf(words[0])
 }
 
-// String returns it as it was typed.
+// String returns it as typed.
 func (s *JobSource) String() string {
 	if s.command != nil && s.command.Run != "" && s.File == "" {
 		return "-- " + s.command.Run

@@ -61,7 +61,7 @@ when it would start the job, with how many workers, and what else could be had; 
 				}
 			}
 			p, err := prepare.Plan(cmd.Context(), job, prepare.SlotMarket(o.Endpoint))
-			if err == nil && o.hosts == "" { // what slots will cost nobody knows
+			if err == nil && o.hosts == "" { // the cost of slots is unknown
 				err = p.Predict(cmd.Context())
 			}
 			if err != nil {
@@ -85,7 +85,7 @@ when it would start the job, with how many workers, and what else could be had; 
 	return cmd
 }
 
-// planAt has a job server plan a job.
+// planAt makes a job server plan a job.
 func planAt(cmd *cobra.Command, o *RunOptions, format string) error {
 	client, err := o.at.Client(cmd, nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func planAt(cmd *cobra.Command, o *RunOptions, format string) error {
 	return table.WriteJSON(cmd.OutOrStdout(), found)
 }
 
-// firstTrial returns the first one of an application's sweep, after a look at the settings of all; the job itself when it has none.
+// firstTrial returns the first trial of an application's sweep, after checking the settings of all; without a sweep, the job itself.
 func firstTrial(job *config.Job, out io.Writer, format string) (*config.Job, error) {
 	trials := job.TrialJobs()
 	if len(trials) == 0 {
@@ -140,7 +140,7 @@ func PrintPlan(out io.Writer, plan *planner.Plan, job *config.Job, format string
 	return plan.WriteText(out, planner.Style{Color: cli.UseColor(out), Speed: job.Local.Speed, Width: table.Width(out)})
 }
 
-// planTable lists the pools that were considered.
+// planTable lists the considered pools.
 func planTable(d journal.PlanDetails) table.Table {
 	t := table.Table{Data: d, Columns: []table.Column{
 		{Name: "pool", Title: "POOL"}, {Name: "chosen", Title: "CHOSEN"}, {Name: "usd_per_hour", Title: "$/HOUR"},
@@ -155,7 +155,7 @@ func planTable(d journal.PlanDetails) table.Table {
 	return t
 }
 
-// showHostsPlan finds out what shared hosts may buy, and prints it.
+// showHostsPlan determines what shared hosts may buy, and prints it.
 func showHostsPlan(ctx context.Context, job *config.Job, out io.Writer, format string) error {
 	p, err := prepare.Hosts(ctx, job, &jobrun.Hosts{})
 	if err != nil {

@@ -49,7 +49,7 @@ type predictOptions struct {
 	badLines int
 }
 
-// check finds what need not be tried.
+// check finds faults before trying.
 func (o predictOptions) check(modelPath, data string) error {
 	for _, path := range []string{modelPath, data} {
 		if location.SameFile(o.into, path) {
@@ -65,7 +65,7 @@ func (o predictOptions) check(modelPath, data string) error {
 	if info, err := os.Stat(o.into); err == nil && info.IsDir() {
 		return fmt.Errorf("--into %s: it is a folder; name a file in it", o.into)
 	}
-	folder := filepath.Dir(o.into) // as train has it: a misspelt folder is not made
+	folder := filepath.Dir(o.into) // as in train: a misspelt folder is not created
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return fmt.Errorf("--into %s: there is no folder %s; make it, or name another file", o.into, folder)
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/tierml/tierml/jobrun/prepare"
 )
 
-// forJob reaches the job server that is to run a job.
+// placeForJob connects to the job server that should run a job.
 func placeForJob(cmd *cobra.Command, r *target.Flags, o RunOptions) (target.Placed, error) {
 	nothing := func(string) error { return nil }
 	here := o.here || o.Into != "" || o.Endpoint != "" || o.hosts != ""
@@ -68,7 +68,7 @@ func placeForJob(cmd *cobra.Command, r *target.Flags, o RunOptions) (target.Plac
 	}}, nil
 }
 
-// why asks the cloud about a job server that cannot be reached: whether it is stopped says more than that a tunnel failed.
+// why asks the cloud about an unreachable job server: that it is stopped is more informative than a failed tunnel.
 func why(ctx context.Context, job *config.Job, p reach.Place, failed error) error {
 	if p.Instance == "" || ctx.Err() != nil {
 		return failed
@@ -94,7 +94,7 @@ func submitJob(ctx context.Context, at target.Placed, o RunOptions, in io.Reader
 		return err
 	}
 	id := job.Run
-	if err := at.Keep(id); err != nil { // the job runs all the same
+	if err := at.Keep(id); err != nil { // the job runs anyway
 		fmt.Fprintf(out, "%v; name the job server with --server %s from now on\n", err, o.Job.File)
 	}
 	fmt.Fprintf(out, "%s is at the job server; closing this changes nothing.\n", id)
@@ -107,7 +107,7 @@ func submitJob(ctx context.Context, at target.Placed, o RunOptions, in io.Reader
 		return nil
 	}
 	runs := target.OfServer(client)
-	programs := job.Unit != "" // of one that is resumed
+	programs := job.Unit != "" // of a resumed job
 	if sent, err := o.Job.Load(); err == nil && o.Resume == "" {
 		programs = sent.Run != ""
 	}
@@ -118,7 +118,7 @@ func submitJob(ctx context.Context, at target.Placed, o RunOptions, in io.Reader
 	return concludeRemote(ctx, runs, id, out)
 }
 
-// submitted hands a job over, or resumes one, and gives its id.
+// submitted submits a job, or resumes one, and returns its id.
 func (o RunOptions) submitted(ctx context.Context, at target.Placed, in io.Reader, out io.Writer) (none call.Job, err error) {
 	client := at.Client
 	if o.Resume != "" {
@@ -146,7 +146,7 @@ func (o RunOptions) submitted(ctx context.Context, at target.Placed, in io.Reade
 	return done, inOwnFile(err, job)
 }
 
-// placed is a fault of the text that was submitted, which has other lines than the user's file.
+// placed is a fault of the submitted text, whose line numbers differ from the user's file.
 var placed = pattern.Of(`^\d+:\d+: ([a-z][^: ]*): (.*)$`)
 
 // inOwnFile gives the faults that a job server finds their places in the user's job file.

@@ -63,12 +63,12 @@ type ResumePoint struct {
 	before     *elasticity.Log  // what was trained until then
 	State      jobrun.State
 	doubts     []error           // why newer checkpoints are not used
-	older      []elasticity.Kept // checkpoints before it
-	damaged    []journal.Damaged // lines of the journal that were left out
-	programs   *programs.Past    // of a job of the user's own programs
+	older      []elasticity.Kept // earlier checkpoints
+	damaged    []journal.Damaged // skipped lines of the journal
+	programs   *programs.Past    // of a job with users' programs
 }
 
-// keepReliable keeps the reliable tier that the run began with, where the job leaves it open.
+// keepReliable keeps the reliable tier that the run began with, if the job leaves it open.
 func keepReliable(job *config.Job, start journal.Entry) {
 	d, err := start.StartDetails()
 	pool, poolErr := market.ParsePool(d.Reliable.Pool)
@@ -100,7 +100,7 @@ func loadJob(o RunOptions) (*config.Job, ResumePoint, error) {
 	from.checkpoint, from.clock, from.doubts, from.older = saved.Path, saved.Clock, saved.Doubts, saved.Older
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		from.checkpoint, from.clock = "", 0 // nothing was saved: from the beginning
+		from.checkpoint, from.clock = "", 0 // nothing was saved: start from the beginning
 	case err != nil:
 		return nil, from, err
 	}
@@ -139,7 +139,7 @@ func loadJob(o RunOptions) (*config.Job, ResumePoint, error) {
 		return nil, from, cli.Usage(fmt.Errorf("%s had not begun: start again with its %s", o.Resume, rundir.JobFile))
 	}
 	if last := entries[len(entries)-1]; last.Kind == journal.Done && (job.IsProgram() || from.Past.Done == from.clock && from.checkpoint != "") {
-		from.Past, from.before = nil, &from.Past.Log // all is as it was left in order
+		from.Past, from.before = nil, &from.Past.Log // everything was left in order
 	}
 	records, err := bill.ReadRecords(filepath.Join(o.Resume, rundir.CloudFile))
 	if err != nil {
@@ -155,7 +155,7 @@ func loadJob(o RunOptions) (*config.Job, ResumePoint, error) {
 	return job, from, nil
 }
 
-// allOf says what a run that is done has done.
+// allOf describes what a finished run has done.
 func allOf(job *config.Job) string {
 	if job.IsProgram() {
 		return ""
@@ -163,7 +163,7 @@ func allOf(job *config.Job) string {
 	return fmt.Sprintf(": all %d clocks", job.Train.Clocks)
 }
 
-// words say where a run continues.
+// words describe where a run continues.
 func (from ResumePoint) words(job *config.Job, endpoint string) string {
 	if job.IsProgram() {
 		return programsGoOn(from, endpoint)
@@ -186,5 +186,5 @@ func (from ResumePoint) words(job *config.Job, endpoint string) string {
 	return text
 }
 
-// noEndpoint is a cloud in this process, whatever the run had before.
+// noEndpoint selects a cloud in this process, whatever the run had before.
 const noEndpoint = "none"

@@ -44,7 +44,7 @@ import (
 	"github.com/tierml/tierml/watch/console"
 )
 
-// containersHere checks that programs can run in containers where this host's processes are the machines.
+// containersHere checks that programs can run in containers if this host's processes are the machines.
 func containersHere(ctx context.Context, job *config.Job) error {
 	if job.Image == "" || job.Installation() != nil {
 		return nil
@@ -139,8 +139,7 @@ func (o RunOptions) begin(cmd *cobra.Command) error {
 	return NotTheJobs(runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()), o.Resume != "")
 }
 
-// NewResumeCommand continues a run: a paused one continues, one that has ended is begun again as by run
-// --resume.
+// NewResumeCommand continues a run: a paused one continues, an ended one restarts as by run --resume.
 func NewResumeCommand() *cobra.Command {
 	var o RunOptions
 	cmd := change.NewResumeCommand(&o.at)
@@ -171,20 +170,20 @@ func NewResumeCommand() *cobra.Command {
 	return cmd
 }
 
-// RunOptions are what a run is begun with.
+// RunOptions are the options of starting a run.
 type RunOptions struct {
 	at         target.Flags
 	detach     bool
 	quiet      bool   // without the output of programs
 	here       bool   // in this process, whatever the job's cloud
-	Into       string // a directory made before; empty: a new one
+	Into       string // an existing directory; empty: a new one
 	Job        JobSource
 	Resume     string
 	Endpoint   string // of a fake cloud in another process; empty = one in this process
-	hosts      string // run of shared hosts, in the place of a cloud; empty: machines of the run's own
+	hosts      string // run of shared hosts, instead of a cloud; empty: machines of the run's own
 	Yes, Plain bool
 
-	skipDamaged bool // with resume: leave out what cannot be read of the journal
+	skipDamaged bool // with resume: skip unreadable lines of the journal
 }
 
 func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) error {
@@ -192,7 +191,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 		signal.Ignore(syscall.SIGPIPE) // a write fails instead
 		out = &cli.Unread{Writer: out}
 	}
-	if o.Resume != "" { // no other process may write in it, nor may what is read of it change
+	if o.Resume != "" { // no other process may write in it or change what is read
 		if dir, err := runs.Find(rundir.Root, o.Resume); err == nil {
 			o.Resume = rundir.Relative(dir)
 		}
@@ -227,7 +226,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 		return err
 	}
 	defer func() { release() }()
-	planning, planned := cli.UntilInterrupted(ctx) // else Ctrl-C would leave the directory, with the data in it
+	planning, planned := cli.UntilInterrupted(ctx) // otherwise Ctrl-C would leave the directory, with the data in it
 	defer planned()
 	prepared := func() (*prepare.Job, error) {
 		if job.IsProgram() {
@@ -251,7 +250,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	if p.Programs != nil {
 		p.Programs.Past = from.programs
 	}
-	if from.Part == 0 && o.hosts == "" { // what is left of a run is not simulated, nor what slots will cost
+	if from.Part == 0 && o.hosts == "" { // the rest of a run is not simulated, nor the cost of slots
 		err := p.Predict(planning)
 		if planning.Err() != nil {
 			return cli.ErrInterrupted
@@ -272,7 +271,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	if _, err := hookOf(job.Alerts); err != nil {
 		return cli.Usage(err)
 	}
-	if o.Endpoint == "" || job.Installation() == nil { // else they are slots, which no cloud sells
+	if o.Endpoint == "" || job.Installation() == nil { // otherwise they are slots, which no cloud sells
 		if err := p.TryCloud(planning, out); planning.Err() != nil {
 			return cli.ErrInterrupted
 		} else if err != nil {
@@ -295,7 +294,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	return conclude(ctx, out, job, directory, outcome)
 }
 
-// TimeAt returns the time of a run, by the cloud that it has its machines from.
+// TimeAt returns the time of a run, according to the cloud of its machines.
 func TimeAt(ctx context.Context, o *RunOptions, job *config.Job, from ResumePoint) (mapping clock.Mapping, err error) {
 	if o.Endpoint == "" {
 		o.Endpoint = from.State.Endpoint
@@ -309,7 +308,7 @@ func TimeAt(ctx context.Context, o *RunOptions, job *config.Job, from ResumePoin
 	mapping = prepare.TimeOf(job)
 	if o.hosts != "" && o.Endpoint == "" {
 		dir, err := o.hosts, error(nil)
-		if _, absent := os.Stat(filepath.Join(dir, desk.DoorFile)); absent != nil { // else it is a door
+		if _, absent := os.Stat(filepath.Join(dir, desk.DoorFile)); absent != nil { // otherwise it is a file with an address
 			if dir, err = target.Find(o.hosts); err != nil {
 				return mapping, err
 			}
@@ -328,14 +327,13 @@ func TimeAt(ctx context.Context, o *RunOptions, job *config.Job, from ResumePoin
 		}
 		job.Local.Start, job.Local.Speed = mapping.Now().Truncate(time.Second), mapping.Speed
 	}
-	if !from.At.IsZero() && !mapping.Wall.IsZero() { // else the market begins anew, there
+	if !from.At.IsZero() && !mapping.Wall.IsZero() { // otherwise the market restarts there
 		mapping = mapping.NotBefore(from.At)
 	}
 	return mapping, nil
 }
 
-// RunDirectory makes a new run's directory, or finds that of a run that resumes. Release takes a new one away again:
-// nothing has happened in it.
+// RunDirectory creates a new run's directory, or finds that of a resumed run. Release removes a new one again: nothing has happened in it.
 func RunDirectory(job *config.Job, o RunOptions) (directory string, release func(), err error) {
 	if o.Resume != "" {
 		if directory, err = filepath.Abs(o.Resume); err != nil {
@@ -388,7 +386,7 @@ func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, 
 	if err != nil {
 		return "", err
 	}
-	defer notifier.Close() // the last alert is of the end
+	defer notifier.Close() // the last alert is about the end
 	told := startAlerts(filepath.Base(directory), notifier)
 	defer told.Close()
 	watched := watchSpending(p.Job, stop)
@@ -433,11 +431,11 @@ func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, 
 	}
 	outcome, err = jobrun.New(cfg).Drive(ctx, stop)
 	quiet()
-	_ = view.Close() // what could not be shown, as on a terminal that is gone, is in the journal
+	_ = view.Close() // what could not be shown, as on a closed terminal, is in the journal
 	return outcome, errors.Join(err, lines.Close())
 }
 
-// showOutput shows what programs print from now on until its result is called, which shows the rest.
+// showOutput shows programs' output until its result is called, which shows the rest.
 func showOutput(directory string, out io.Writer) (end func()) {
 	logs := runs.OpenLogs(directory, watch.ProgramLogs)
 	_ = logs.Print(io.Discard) // of an earlier part of the run
@@ -450,7 +448,7 @@ func showOutput(directory string, out io.Writer) (end func()) {
 	}
 }
 
-// openJournal starts a journal, or continues one and gives its past.
+// openJournal starts a journal, or continues one and returns its past.
 func openJournal(path string, resume bool, observe func(journal.Entry)) (lines *journal.Writer, past []journal.Entry, err error) {
 	if resume {
 		return journal.Resume(path, observe)
@@ -462,15 +460,15 @@ func openJournal(path string, resume bool, observe func(journal.Entry)) (lines *
 func wish(stop chan<- string, why string) {
 	select {
 	case stop <- why:
-	default: // it has been wished for often enough
+	default: // requested often enough
 	}
 }
 
-// passSignals turns Ctrl-C, SIGTERM and the loss of the terminal into wishes to stop.
+// passSignals turns Ctrl-C, SIGTERM and the loss of the terminal into requests to stop.
 func passSignals(stop chan<- string) (release func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup does it
+	if !signal.Ignored(syscall.SIGHUP) { // as with nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	signal.Ignore(syscall.SIGPIPE) // a write fails instead
@@ -485,7 +483,7 @@ func passSignals(stop chan<- string) (release func()) {
 					wish(stop, "Ctrl-C")
 				case s == syscall.SIGTERM:
 					wish(stop, "SIGTERM")
-				case !gone: // shell and kernel both send it: that is not a second wish
+				case !gone: // shell and kernel both send it: that is not a second request
 					gone = true
 					wish(stop, "SIGHUP: the terminal is gone")
 				}
@@ -514,7 +512,7 @@ func keepOutcome(directory string, report *cost.Report, job *config.Job) error {
 	return record.Append(filepath.Join(filepath.Dir(directory), rundir.RecordFile), e)
 }
 
-// conclude writes the reports, prints the short one and says what can be done next.
+// conclude writes the reports, prints the short one and lists next steps.
 func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, outcome string) error {
 	report, err := bill.Make(ctx, directory)
 	if err != nil {
@@ -561,7 +559,7 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		return cli.Exit(limitOr(why), errors.New("ended before it was done: "+why))
 	}
 	fmt.Fprintf(out, "Resume   tierml run --resume %s   (once the cause is gone)\n", dir)
-	if job.Cloud == config.CloudLocal && Submitted() && hostfault.In(report.Run.Why) != "" { // all of its processes are of this host
+	if job.Cloud == config.CloudLocal && Submitted() && hostfault.In(report.Run.Why) != "" { // all of its processes are on this host
 		return cli.Exit(jobmanager.HostExit, errors.New("the run failed: "+report.Run.Why))
 	}
 	return cli.Exit(cli.ExitFailed, errors.New("the run failed: "+report.Run.Why+"\nSee "+filepath.Join(dir, rundir.LogsDir)))

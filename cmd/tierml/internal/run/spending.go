@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/jobrun/budget"
 )
 
-// spending passes what a run's limits ask for on to the run.
+// spending passes the requests of a run's limits to the run.
 type spending struct {
 	guard *budget.Guard
 	said  chan elasticity.BudgetChanged
@@ -24,7 +24,7 @@ func watchSpending(job *config.Job, stop chan<- string) *spending {
 	return &spending{budget.New(limits), make(chan elasticity.BudgetChanged, 64), stop}
 }
 
-// feed is called with every entry, in order, by the journal's writer: it must not wait.
+// feed is called with every entry, in order, by the journal's writer: it must not block.
 func (s *spending) feed(e journal.Entry) {
 	for _, d := range s.guard.Feed(e) {
 		said := elasticity.BudgetChanged{Why: d.Why, USD: d.USD}
@@ -41,7 +41,7 @@ func (s *spending) feed(e journal.Entry) {
 		}
 		select {
 		case s.said <- said:
-		default: // the run does not listen any more: it is ending
+		default: // the run no longer listens: it is ending
 		}
 	}
 }

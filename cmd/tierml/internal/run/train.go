@@ -66,7 +66,7 @@ Ctrl-C saves the model as it is.`,
 	return cmd
 }
 
-// untilUnread returns an output that stops the training when it is a pipe whose reader goes away: the model is saved as it is then.
+// untilUnread returns an output that stops the training if it is a pipe whose reader goes away: the model is saved as it is then.
 func untilUnread(out io.Writer, stop context.CancelCauseFunc) io.Writer {
 	if cli.IsTerminal(out) {
 		return out

@@ -57,7 +57,7 @@ type dashboardOptions struct {
 	root      string
 }
 
-// doorFlags are the flags of what serves.
+// doorFlags are the flags of serving commands.
 type doorFlags struct{ access.Endpoint }
 
 func (d *doorFlags) flags(cmd *cobra.Command, address string) {
@@ -105,13 +105,13 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 	return err
 }
 
-// stopInOrder has a run end, and does not wait for it.
+// stopInOrder requests a run's end, and does not wait for it.
 func stopInOrder(ctx context.Context, dir string) error {
 	return scaling.Stop(ctx, dir, "the dashboard", false)
 }
 
-// drillFromPage disturbs a run's oldest transient machine, and returns what `tierml drill` prints. A real cloud's machines are left alone: only a
-// terminal can be asked whether that is meant.
+// drillFromPage disturbs a run's oldest transient machine, and returns what `tierml drill` prints. A real cloud's machines are left alone:
+// only a terminal can ask for confirmation.
 func drillFromPage(ctx context.Context, dir, do string) (string, error) {
 	o := change.DrillOptions{Do: do, Choice: drill.Aim{Which: "oldest", Count: 1}, Within: time.Minute, Format: table.Plain}
 	if err := o.Check(); err != nil {
@@ -129,7 +129,7 @@ func (d *doorFlags) scheme() string {
 	return "http"
 }
 
-// ensureToken returns the token of a file, and says so when it had to be made.
+// ensureToken returns the token in a file, and reports if it had to be created.
 func ensureToken(path string, out io.Writer) (access.Token, error) {
 	token, made, err := access.Ensure(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func ensureToken(path string, out io.Writer) (access.Token, error) {
 	return token, nil
 }
 
-// serveUntil serves until the context ends; requests under way have some seconds then.
+// serveUntil serves until the context ends; requests in progress then have some seconds.
 func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

@@ -27,7 +27,7 @@ import (
 	"github.com/tierml/tierml/planner/local"
 )
 
-// offerFlags are the flags that say what the fake cloud sells; both of its commands have them.
+// offerFlags are the flags that define what the fake cloud sells; both of its commands have them.
 type offerFlags struct {
 	provider string
 	prices   string
@@ -119,10 +119,10 @@ func readFile[T any](path string, read func(io.Reader) (T, error)) (result T, er
 	return result, nil
 }
 
-// fakecloudFlags are those of `tierml fakecloud`.
+// fakecloudFlags are the flags of `tierml fakecloud`.
 type fakecloudFlags struct {
 	offerFlags
-	config       fakecloud.Config // what flags set directly
+	config       fakecloud.Config // set directly by flags
 	start        string
 	speed        float64
 	command      string
@@ -176,7 +176,7 @@ it by:
 	return cmd
 }
 
-// configure makes the whole configuration of the flags.
+// configure creates the whole configuration from the flags.
 func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Config, error) {
 	c, err := o.load(log)
 	if err != nil {
@@ -217,7 +217,7 @@ func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Conf
 	return c, nil
 }
 
-// printOutside says when the recording holds no prices of the time that is played: the first and last ones are taken to hold.
+// printOutside reports if the recording has no prices at the simulated time: the first and last ones are assumed to hold.
 func printOutside(out io.Writer, c fakecloud.Config) {
 	var first, last time.Time
 	for _, h := range c.Prices {
@@ -234,7 +234,7 @@ func printOutside(out io.Writer, c fakecloud.Config) {
 	}
 }
 
-// startTime returns what --start says, or the first time at which every pool has a price.
+// startTime returns the time of --start, or the first time at which every pool has a price.
 func (o *fakecloudFlags) startTime(prices map[market.Pool]*market.History) (time.Time, error) {
 	if o.start != "" {
 		t, err := time.Parse(time.RFC3339, o.start)
@@ -372,7 +372,7 @@ func billOf(path string, g offerFlags) (fakecloud.Bill, error) {
 	if err != nil {
 		return fakecloud.Bill{}, err
 	}
-	c, err := g.load(io.Discard) // said when the cloud was started
+	c, err := g.load(io.Discard) // reported when the cloud was started
 	if err != nil {
 		return fakecloud.Bill{}, err
 	}

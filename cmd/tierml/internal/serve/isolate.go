@@ -35,17 +35,17 @@ import (
 	"github.com/tierml/tierml/jobmanager"
 )
 
-// With --isolate each group has a job server of its own, as a user of its own, in a directory that is closed to others: what it runs has the rights of
-// that user and no more. This process, as root, holds the tokens. It tells by a request's token which group's job server answers, and reads no file of a
-// group's. They meet at a socket that only root can reach.
+// With --isolate each group has a job server of its own, run by a user of its own, in a directory that is closed to others: what it runs
+// has only the rights of that user. This process, as root, holds the tokens. It determines from a request's token which group's job server
+// answers, and reads no group's files. They meet at a socket that only root can reach.
 
-// perGroup are the flags that each group's job server gets. Others are not for --isolate.
+// perGroup are the flags that each group's job server gets. Others cannot be used with --isolate.
 var perGroup = []string{"allow", "max-running", "max-queued", "max-upload", "job-memory", "keep-free", "keep-inputs", "over-budget"}
 
-// ownFlags are those of the process in front.
+// ownFlags are the flags of the process in front.
 var ownFlags = []string{"isolate", "groups", "directory", "listen", "tls-cert", "tls-key", "plaintext"}
 
-// processesPerGroup bounds processes of a group, with their threads.
+// processesPerGroup bounds the processes of a group, including threads.
 const processesPerGroup = 16 << 10
 
 // groupServer is a group's job server.
@@ -127,7 +127,7 @@ func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out
 	return err
 }
 
-// waysDir holds the sockets at which the job servers of groups are reached. Only root can enter it. A start removes what a killed process left.
+// waysDir holds the sockets of the groups' job servers. Only root can enter it. A start removes what a killed process left.
 const waysDir = "doors"
 
 // ways is that folder, open: sockets in it have short addresses, and those of the kernel have 107 bytes at most.
@@ -175,7 +175,7 @@ func argsOf(flags *pflag.FlagSet) (args []string, err error) {
 // plainGroup is a group's name that can be a folder's.
 var plainGroup = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-// openGroups makes each group's user and directory.
+// openGroups creates each group's user and directory.
 func openGroups(o serverOptions) (all []*groupServer, err error) {
 	if o.groupFile == "" {
 		return nil, errors.New("--isolate separates groups: add --groups FILE")
@@ -196,7 +196,7 @@ func openGroups(o serverOptions) (all []*groupServer, err error) {
 	if err := os.MkdirAll(root, 0o711); err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{o.home, root} { // to be passed, not listed
+	for _, dir := range []string{o.home, root} { // can be traversed, not listed
 		if err := os.Chmod(dir, 0o711); err != nil {
 			return nil, err
 		}
@@ -237,10 +237,10 @@ func openGroups(o serverOptions) (all []*groupServer, err error) {
 	return all, nil
 }
 
-// Users of groups are in a range where nobody else has any.
+// Users of groups are in an otherwise unused range.
 const firstGroupUser, groupUsers = 1_000_000_000, 500_000_000
 
-// make has a directory for a group. Its owner is the group's user, also the next time.
+// make creates a directory for a group. Its owner is the group's user, also the next time.
 func (g *groupServer) make(taken map[int]string) error {
 	if info, err := os.Lstat(g.dir); err == nil {
 		stat, ok := info.Sys().(*syscall.Stat_t)
@@ -257,7 +257,7 @@ func (g *groupServer) make(taken map[int]string) error {
 	for taken[g.user] != "" {
 		g.user++
 	}
-	// The user is given last: a folder that is not whole is root's, and refused.
+	// The owner is set last: an incomplete folder belongs to root, and is refused.
 	temporary := filepath.Join(g.dir, "tmp")
 	return errors.Join(os.Mkdir(g.dir, 0o700), os.Mkdir(temporary, 0o700), os.Chown(temporary, g.user, g.user), os.Chown(g.dir, g.user, g.user))
 }
@@ -278,7 +278,7 @@ func passable(path string) error {
 	}
 }
 
-// keep has a group's job server run until the context ends. Runs outlive it.
+// keep keeps a group's job server running until the context ends. Runs outlive it.
 func (g *groupServer) keep(ctx context.Context, self string, args []string, errOut io.Writer, log *slog.Logger) {
 	for n := 1; ctx.Err() == nil; n++ {
 		if n > 1 {
@@ -300,7 +300,7 @@ func (g *groupServer) serve(ctx context.Context, n int, self string, args []stri
 	if err != nil {
 		return err
 	}
-	defer door.Close() // the process has its own
+	defer door.Close() // the process has its own copy
 	cmd := exec.Command(self, append([]string{"server", "--behind", "--directory", g.dir, "--groups", g.file}, args...)...)
 	cmd.Dir, cmd.ExtraFiles = g.dir, []*os.File{door}
 	cmd.Env = []string{"HOME=" + g.dir, "TMPDIR=" + filepath.Join(g.dir, "tmp"), "USER=" + g.name} // nothing of root's, such as credentials
@@ -309,7 +309,7 @@ func (g *groupServer) serve(ctx context.Context, n int, self string, args []stri
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
 	}
-	cmd.Stderr = struct{ io.Writer }{errOut} // through a pipe: root's file is not the group's
+	cmd.Stderr = struct{ io.Writer }{errOut} // through a pipe: root's file does not belong to the group
 	hold, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -323,7 +323,7 @@ func (g *groupServer) serve(ctx context.Context, n int, self string, args []stri
 	return cmd.Wait()
 }
 
-// proxyTo passes requests on to a group's job server.
+// proxyTo forwards requests to a group's job server.
 func proxyTo(path string) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -340,10 +340,10 @@ func proxyTo(path string) http.Handler {
 	}
 }
 
-// byGroup passes requests on to the job server of their token's group.
+// byGroup forwards requests to the job server of their token's group.
 func byGroup(to map[string]http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		groups := access.ClientOf(r.Context()).Groups(access.Watch) // one: openGroups has looked
+		groups := access.ClientOf(r.Context()).Groups(access.Watch) // exactly one: openGroups has checked
 		if r.Body != nil && r.ContentLength != 0 {
 			r.Body = &patient{r.Body, w}
 		}
@@ -351,7 +351,7 @@ func byGroup(to map[string]http.Handler) http.Handler {
 	})
 }
 
-// patient is the body of a request, which may take as long as it arrives.
+// patient is the body of a request, which may take as long as data arrives.
 type patient struct {
 	io.ReadCloser
 	w http.ResponseWriter
@@ -368,7 +368,7 @@ func (p *patient) Read(b []byte) (int, error) {
 
 // serveBehind serves one group's jobs, at the socket that serveGroups has opened, until standard input ends.
 func serveBehind(ctx context.Context, manager *jobmanager.Manager, groups map[string]jobmanager.Group, log *slog.Logger) error {
-	_ = syscall.Umask(0o077) // also of programs, which write into folders of all users, such as /tmp
+	_ = syscall.Umask(0o077) // also for programs, which write into folders of all users, such as /tmp
 	door := os.NewFile(3, "door")
 	listener, err := net.FileListener(door)
 	if err := errors.Join(err, door.Close()); err != nil {

@@ -1,4 +1,4 @@
-// Package serve has the commands that stay and serve others: server, hosts, dashboard, fakecloud, agent.
+// Package serve has the long-running commands that serve others: server, hosts, dashboard, fakecloud, agent.
 package serve
 
 import (
@@ -118,13 +118,13 @@ Every request needs the token from the file that the first start creates. From e
 // leastKept is longer than any submission takes, from the upload to the job's record.
 const leastKept = 24 * time.Hour
 
-// limits returns those of all jobs together.
+// limits returns the limits of all jobs together.
 func (o serverOptions) limits() (c budget.Cluster, err error) {
 	c.WarnAt, c.Over = 0.8, budget.Do(o.over)
 	if c.Over != budget.Warn && c.Over != budget.Pause && c.Over != budget.Stop {
 		return c, cli.Usage(fmt.Errorf("--over-budget %s does not exist; write warn, pause or stop", o.over))
 	}
-	for flag, to := range map[string]*market.USD{"budget": &c.Total, "budget-per-hour": &c.PerHour} { // any order: each by itself
+	for flag, to := range map[string]*market.USD{"budget": &c.Total, "budget-per-hour": &c.PerHour} { // in any order: they are independent
 		text := map[string]string{"budget": o.total, "budget-per-hour": o.perHour}[flag]
 		if text == "" {
 			continue
@@ -138,7 +138,7 @@ func (o serverOptions) limits() (c budget.Cluster, err error) {
 	return c, nil
 }
 
-// budgets returns those of groups, by the file of groups and the flag.
+// budgets returns groups' budgets, from the file of groups and the flag.
 func (o serverOptions) budgets(groups map[string]jobmanager.Group) (map[string]market.USD, error) {
 	all := map[string]market.USD{}
 	for name, g := range groups {
@@ -159,7 +159,7 @@ func (o serverOptions) budgets(groups map[string]jobmanager.Group) (map[string]m
 	return all, nil
 }
 
-// policy returns the scheduler's; nil = there is none.
+// policy returns the scheduler's policy; nil = no scheduler.
 func (o serverOptions) policy() (sched.Policy, error) {
 	if o.scheduler == "" {
 		return nil, nil
@@ -167,7 +167,7 @@ func (o serverOptions) policy() (sched.Policy, error) {
 	return sched.ByName(o.scheduler)
 }
 
-// memoryOfJobs returns the most memory of each process of a job, in bytes; 0 = unlimited, also where the host's memory is unknown.
+// memoryOfJobs returns the memory limit of each process of a job, in bytes; 0 = unlimited, also if the host's memory is unknown.
 func (o serverOptions) memoryOfJobs() int64 {
 	switch {
 	case o.jobMemory > 0:
@@ -178,7 +178,7 @@ func (o serverOptions) memoryOfJobs() int64 {
 	return confine.HostMemory() / 2
 }
 
-// allowed returns the places that submitted jobs may name, directories from the root on.
+// allowed returns the places that submitted jobs may name, as absolute paths.
 func (o serverOptions) allowed() (out []string, err error) {
 	for _, place := range o.allow {
 		if place == config.AllowPrograms {
@@ -195,7 +195,7 @@ func (o serverOptions) allowed() (out []string, err error) {
 	return out, nil
 }
 
-// sumsOf reads the sums of tokens that a flag gives.
+// sumsOf parses a flag's sums of tokens.
 func sumsOf(flag string, texts []string) (sums []access.Sum, err error) {
 	for _, text := range texts {
 		sum, err := access.ParseSum(text)

@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/terraform"
 )
 
-// The commands below `tierml server` are for the machine on which one runs: to make it, to look into it, to end it.
+// The commands below `tierml server` are for the machine on which one runs: to create it, to inspect it, to end it.
 
 func newServerStartCommand() *cobra.Command {
 	var yes bool
@@ -84,13 +84,13 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 		return err
 	}
 	p := reach.PlaceOf(at)
-	p.Instance = "" // the machine that the job file names is gone, or it is found
+	p.Instance = "" // the machine named by the job file is gone, or it must be found
 	token, begun := beginning(shelf, p)
 	meant, others := reach.Meant(at, found, target.KnownHere())
 	switch {
 	case len(meant) > 0 && (!begun || len(meant) > 1):
 		return cli.Usage(fmt.Errorf("cluster %s has a job server: %s, %s; `tierml run %s` uses it", at.Cluster, meant[0].ID, meant[0].State, file))
-	case len(others) > 0 && !begun: // a start that was begun asks for the same machine again, which may be one
+	case len(others) > 0 && !begun: // repeating an unfinished start requests the same machine, which may be one of these
 		return cli.Usage(reach.Foreign(at, others[0], file))
 	}
 	if !begun {
@@ -140,7 +140,7 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 	return err
 }
 
-// beginning returns the token of a start that was begun and did not see its end: a repeated request with it gets the same machine.
+// beginning returns the token of an unfinished start: repeating the request with it returns the same machine.
 func beginning(shelf reach.Registry, p reach.Place) (token access.Token, begun bool) {
 	known, err := shelf.Known()
 	if err != nil {
@@ -155,7 +155,7 @@ func beginning(shelf reach.Registry, p reach.Place) (token access.Token, begun b
 	return token, false
 }
 
-// hourly returns what a machine costs, by the catalog; empty when it does not say.
+// hourly returns the hourly price of a machine, by the catalog; empty if unknown.
 func hourly(at *config.Installation, kind string) string {
 	catalog, err := local.ReadCatalog(at.Catalog)
 	if err != nil {
@@ -271,7 +271,7 @@ func stopServer(ctx context.Context, file string, yes, force bool, note func(str
 	return shelf.Forget(p)
 }
 
-// overJobs says how many runs a job server has, all of which must be over.
+// overJobs describes the runs of a job server, all of which must have ended.
 func overJobs(ctx context.Context, p reach.Place, note func(string)) (int, error) {
 	var at target.Flags
 	client, err := at.Connect(ctx, p, note)
@@ -289,7 +289,7 @@ func overJobs(ctx context.Context, p reach.Place, note func(string)) (int, error
 	return len(jobs), nil
 }
 
-// awaitGone looks until a job server's machine is in the list no more.
+// awaitGone waits until a job server's machine is no longer listed.
 func awaitGone(ctx context.Context, account providers.Account, one provisioner.Controller) error {
 	ctx, cancel := context.WithTimeout(ctx, change.EndWithin)
 	defer cancel()

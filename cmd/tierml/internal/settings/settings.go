@@ -27,17 +27,16 @@ import (
 	"github.com/tierml/tierml/internal/table"
 )
 
-// SharedSetting annotates a flag that many commands have: its setting is one for all.
+// SharedSetting annotates a flag of many commands that share one setting.
 const SharedSetting = "tierml setting"
 
-// Flags that are not given take their values from the environment, else from the user's settings file, else from their
-// defaults. A setting is named as its command and flag: `dashboard.listen` in the file, TIERML_DASHBOARD_LISTEN in the
-// environment.
+// Flags that are not given take their values from the environment, else from the user's settings file, else from their defaults. A setting
+// is named after its command and flag: `dashboard.listen` in the file, TIERML_DASHBOARD_LISTEN in the environment.
 
 // settingsVariable names the settings file.
 const settingsVariable = "TIERML_CONFIG"
 
-// notSettings are flags that only a command line may give: an answer or a choice that is of one call.
+// notSettings are flags that only a command line may give, since they apply to one call.
 var notSettings = []string{"help", "version", "yes", "resume"}
 
 // setting is a flag that a file or a variable can set.
@@ -53,7 +52,7 @@ type setting struct {
 // Settings are all that the file and the environment say.
 type Settings struct {
 	Viper *viper.Viper
-	path  string // of the file; empty when there is none
+	path  string // of the file; empty if there is none
 	// applied are flags that were set from here, not by the command line.
 	applied map[*pflag.Flag]bool
 }
@@ -126,8 +125,8 @@ func (s *Settings) Of(cmd *cobra.Command) []setting {
 	return all
 }
 
-// namesOf returns a setting's key, or variable, and the one that it had while the job server was called the controller: files and
-// scripts of that time still count.
+// namesOf returns a setting's key, or variable, and its former one from when the job server was called the controller: old files and
+// scripts still work.
 func namesOf(name string) []string {
 	for _, of := range [][2]string{{"server.", "controller."}, {"TIERML_SERVER", "TIERML_CONTROLLER"}} {
 		if rest, ok := strings.CutPrefix(name, of[0]); ok {
@@ -137,7 +136,7 @@ func namesOf(name string) []string {
 	return []string{name}
 }
 
-// text returns a setting as a command line would give it: a list with commas.
+// text returns a setting as on a command line: a list with commas.
 func (s *Settings) text(key string) string {
 	if list, ok := s.Viper.Get(key).([]any); ok {
 		parts := make([]string, len(list))
@@ -149,10 +148,10 @@ func (s *Settings) text(key string) string {
 	return s.Viper.GetString(key)
 }
 
-// apply gives the flags that the command line left out their values.
+// apply sets the flags that the command line left out.
 func (s *Settings) apply(cmd *cobra.Command) error {
 	var all []setting
-	for c := cmd; c != nil; c = c.Parent() { // also of flags that all commands of a group have
+	for c := cmd; c != nil; c = c.Parent() { // including flags that all commands of a group have
 		all = append(all, s.Of(c)...)
 	}
 	for _, one := range all {
@@ -170,7 +169,7 @@ func (s *Settings) apply(cmd *cobra.Command) error {
 	return nil
 }
 
-// place says where a setting's value is from.
+// place returns where a setting's value comes from.
 func (s *Settings) place(one setting) string {
 	switch one.From {
 	case "environment":
@@ -219,7 +218,7 @@ func everyCommand(root *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// settingsKey is where a command's context has what was read before it.
+// settingsKey is the context key of settings that were read before the command.
 type settingsKey struct{}
 
 // TakeSettings runs before each command.
@@ -267,7 +266,7 @@ in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. Flags
 			rows, seen := []setting{}, map[string]bool{}
 			for _, c := range of {
 				for _, one := range s.Of(c) {
-					if (!changed || one.From != "default") && !seen[one.Key] { // some are of many commands
+					if (!changed || one.From != "default") && !seen[one.Key] { // some belong to many commands
 						rows, seen[one.Key] = append(rows, one), true
 					}
 				}
@@ -280,7 +279,7 @@ in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. Flags
 	return cmd
 }
 
-// settingsOf returns the commands whose settings are wanted: all, or one as it would be called with the flags behind it.
+// settingsOf returns the commands whose settings are wanted: all, or one as called with the flags after it.
 func settingsOf(cmd *cobra.Command, args []string) ([]*cobra.Command, error) {
 	if len(args) == 0 {
 		return everyCommand(cmd.Root()), nil

@@ -116,7 +116,7 @@ func (folder) Logs(ctx context.Context, run string, sources []string, follow boo
 	return err
 }
 
-// Report takes the path of a journal, too.
+// Report also accepts the path of a journal.
 func (folder) Report(ctx context.Context, run string) (*cost.Report, error) {
 	if info, err := os.Stat(run); run == "" || filepath.Base(run) == run && (err != nil || !info.Mode().IsRegular()) {
 		dir, err := Find(run)
@@ -209,7 +209,7 @@ func (folder) Why(context.Context, string) (w call.Why, err error) {
 	return w, errNoServer("a run of this host has no scheduler; name the job's job server with --server URL")
 }
 
-// Sweep is of a program here; trials that train are jobs of a job server.
+// Sweep is about a program here; trials that train are jobs of a job server.
 func (f folder) Sweep(ctx context.Context, run string) (s dashboard.Sweep, err error) {
 	dir, err := Find(run)
 	if err != nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// known returns the job server of a command that names none: the one on which its run was put, unless this host
-// has a run of that very name; without a name the one that was used last, unless this directory has runs.
+// known returns the job server of a command that names none: the one to which its run was submitted, unless this host has a run of that
+// very name; without a name the last used one, unless this directory has runs.
 func (r *Flags) known(args []string) (p reach.Place, found bool, err error) {
 	shelf, err := reach.UserRegistry()
 	if err != nil {
-		return p, false, nil // a system user without a home has put no job anywhere
+		return p, false, nil // a system user without a home has submitted nothing
 	}
 	if len(args) > 0 {
 		for _, dir := range []string{args[0], filepath.Join(rundir.Root, args[0])} {
@@ -44,8 +44,7 @@ func (r *Flags) known(args []string) (p reach.Place, found bool, err error) {
 	return all[0].Place, true, nil
 }
 
-// MeantPlace returns the job server that --server names otherwise than by its address: by a job file, or by a cluster that is
-// known.
+// MeantPlace returns the job server that --server names by a job file or a known cluster instead of its address.
 func MeantPlace(ctx context.Context, name string) (reach.Place, error) {
 	if ending := filepath.Ext(name); ending == ".yaml" || ending == ".yml" {
 		job, err := config.Load(name)
@@ -68,7 +67,7 @@ func MeantPlace(ctx context.Context, name string) (reach.Place, error) {
 	return p, err
 }
 
-// FindPlace returns the place of a job's job server, looking for it where the job file does not say which it is.
+// FindPlace returns the place of a job's job server, searching for it if the job file does not name it.
 func FindPlace(ctx context.Context, job *config.Job) (reach.Place, error) {
 	p := reach.PlaceOf(job.Installation())
 	if p.Complete() {
@@ -98,7 +97,7 @@ func LookFor(ctx context.Context, job *config.Job, p reach.Place) (reach.Place, 
 	return p, err
 }
 
-// KnownHere returns the job servers that this user has started or put jobs on. A user whose directory cannot be read knows none.
+// KnownHere returns the job servers that this user has started or used. A user whose directory cannot be read knows none.
 func KnownHere() []reach.Known {
 	shelf, err := reach.UserRegistry()
 	if err != nil {
@@ -108,7 +107,7 @@ func KnownHere() []reach.Known {
 	return known
 }
 
-// Connect opens the way to a job server.
+// Connect connects to a job server.
 func (r *Flags) Connect(ctx context.Context, p reach.Place, note func(string)) (*call.Client, error) {
 	shelf, err := reach.UserRegistry()
 	if err != nil {
@@ -137,12 +136,12 @@ func (r *Flags) Connect(ctx context.Context, p reach.Place, note func(string)) (
 	return client, nil
 }
 
-// Notes are lines about what happens meanwhile: not the command's result.
+// Notes are messages about what happens meanwhile, apart from the command's result.
 func Notes(cmd *cobra.Command) func(string) {
 	return func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
 }
 
-// Client reaches the job server that a command means, whose first argument, if any, is a run; nil: this host is meant.
+// Client returns a client of the job server that a command addresses, whose first argument, if any, is a run; nil: this host.
 func (r *Flags) Client(cmd *cobra.Command, args []string) (*call.Client, error) {
 	switch {
 	case r.URL == NoServer:
@@ -163,7 +162,7 @@ func (r *Flags) Client(cmd *cobra.Command, args []string) (*call.Client, error) 
 	return r.Connect(cmd.Context(), p, Notes(cmd))
 }
 
-// Placed is where a job was put, for later commands.
+// Placed is where a job was submitted, for later commands.
 type Placed struct {
 	Client *call.Client // nil: it runs on this host
 	Where  string       // for people

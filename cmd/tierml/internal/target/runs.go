@@ -14,23 +14,23 @@ import (
 	"github.com/tierml/tierml/watch/shared"
 )
 
-// Runs are the runs that a command means: folders of this host, or jobs of a job server. Get resolves what a user has typed; the
-// other methods take the name that it returned, or what was typed.
+// Runs are the runs that a command addresses: folders of this host, or jobs of a job server. Get resolves what a user has typed; the other
+// methods take the name that it returned, or what was typed.
 type Runs interface {
-	// List returns all runs, the oldest first. Note is called with what is wrong with those that it leaves out.
+	// List returns all runs, the oldest first. Note is called with the problems of those that it skips.
 	List(ctx context.Context, note func(error)) ([]call.Job, error)
-	// Get returns where a run stands, and its name as commands take it; "" is the latest run.
+	// Get returns a run's state, and its name as commands take it; "" is the latest run.
 	Get(ctx context.Context, run string) (name string, job call.Job, err error)
 	// Events passes a run's journal to take, and calls caught whenever there is nothing more for now. With follow it ends with the run.
 	Events(ctx context.Context, run string, follow bool, take func(journal.Entry), caught func()) error
 	Logs(ctx context.Context, run string, sources []string, follow bool, out io.Writer) error
 	Report(ctx context.Context, run string) (*cost.Report, error)
-	// File copies a file of a run; one that is not there is fs.ErrNotExist.
+	// File copies a file of a run; a missing one is fs.ErrNotExist.
 	File(ctx context.Context, run, file string, out io.Writer) error
 	// State copies the saved state of a program into a folder.
 	State(ctx context.Context, run string, s Saved, folder string) error
 
-	// Scale changes a run's machines, and calls told with where that stands.
+	// Scale changes a run's machines, and calls told with the result.
 	Scale(ctx context.Context, run string, change call.Scale, told func(call.Standing)) error
 	// Stop ends a run, or a program of it, and calls heard once the run knows. It waits for the end of a run.
 	Stop(ctx context.Context, run string, how call.Stop, heard func()) (End, error)
@@ -42,7 +42,7 @@ type Runs interface {
 	Sweep(ctx context.Context, run string) (dashboard.Sweep, error)
 	Groups(ctx context.Context) (call.Account, error)
 
-	// Address returns that of the job server; empty: the runs are of this host.
+	// Address returns the job server's address; empty: the runs are on this host.
 	Address() string
 	Close()
 }
@@ -50,7 +50,7 @@ type Runs interface {
 // Saved is the newest state of a program.
 type Saved struct{ Program, Manifest, Digest string }
 
-// End is how a run that was stopped has ended.
+// End describes how a stopped run ended.
 type End struct {
 	Name      string // as commands take it
 	Job       call.Job
@@ -58,7 +58,7 @@ type End struct {
 	Resumable bool
 }
 
-// Runs returns those that a command means whose first argument, if any, names a run.
+// Runs returns the runs of a command whose first argument, if any, names a run.
 func (r *Flags) Runs(cmd *cobra.Command, args []string) (Runs, error) {
 	client, err := r.Client(cmd, args)
 	switch {
@@ -72,7 +72,7 @@ func (r *Flags) Runs(cmd *cobra.Command, args []string) (Runs, error) {
 	return folder{}, nil
 }
 
-// With calls f with the runs that a command means, until Ctrl-C.
+// With calls f with the runs that a command addresses, until Ctrl-C.
 func (r *Flags) With(cmd *cobra.Command, args []string, f func(context.Context, Runs) error) error {
 	runs, err := r.Runs(cmd, args)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 // server has the jobs of a job server. A run's name is its job's.
 type server struct {
 	*call.Client
-	answered bool // so that it exists, and is waited for when it is away
+	answered bool // checked to exist, and waited for when it is unavailable
 }
 
 // OfServer returns the runs of a job server that has answered.
@@ -67,7 +67,7 @@ func (s *server) Logs(ctx context.Context, run string, sources []string, follow 
 	return s.Client.Logs(ctx, nameOf(run), sources, follow, out)
 }
 
-// Report makes the report here, of the run's journal.
+// Report builds the report here, from the run's journal.
 func (s *server) Report(ctx context.Context, run string) (*cost.Report, error) {
 	dir, err := os.MkdirTemp("", "tierml-")
 	if err != nil {
@@ -136,12 +136,12 @@ func (s *server) Stop(ctx context.Context, run string, how call.Stop, heard func
 	return end, nil
 }
 
-// Ended reports whether nothing of a run runs, also of one that no job server started.
+// Ended reports whether no part of a run is running, also for one that no job server started.
 func Ended(job call.Job) bool {
 	return call.State(job.State).Over() || job.Submitted == nil && !job.Active()
 }
 
-// Hosts returns the shared hosts that are meant: those named, or the only ones.
+// Hosts returns the selected shared hosts: those named, or the only ones.
 func (s *server) Hosts(ctx context.Context, run string) (none shared.View, err error) {
 	views, err := s.Client.Hosts(ctx)
 	if err != nil {

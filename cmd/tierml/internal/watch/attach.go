@@ -42,7 +42,7 @@ func waitForTurn(ctx context.Context, runs target.Runs, id string, out io.Writer
 	}
 }
 
-// ProgramLogs are how the names of programs' logs begin.
+// ProgramLogs is the prefix of programs' logs.
 var ProgramLogs = []string{"rank-", "task-"}
 
 // Attach shows a run, and with output what its programs print, until it ends, or the reader leaves (left).
@@ -52,10 +52,10 @@ func Attach(ctx context.Context, runs target.Runs, id string, plain, output bool
 	job, err := waitForTurn(ctx, runs, id, out)
 	if err == nil && !target.Ended(job) {
 		view := console.New(out, console.Options{Plain: plain || output, Watching: true, OnInterrupt: leave})
-		show := view.Recall // what is past is not reported again line by line
+		show := view.Recall // past entries are not reported again line by line
 		var logs sync.WaitGroup
 		if output {
-			logs.Go(func() { _ = runs.Logs(ctx, id, ProgramLogs, true, view.Output()) }) // `tierml logs` has what a broken connection leaves out
+			logs.Go(func() { _ = runs.Logs(ctx, id, ProgramLogs, true, view.Output()) }) // `tierml logs` has what a broken connection omits
 		}
 		err = runs.Events(ctx, id, true, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
 		logs.Wait()

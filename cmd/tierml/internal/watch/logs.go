@@ -58,7 +58,7 @@ func (n *lineCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// skipper leaves a number of lines out.
+// skipper skips a number of lines.
 type skipper struct {
 	to    io.Writer
 	lines int

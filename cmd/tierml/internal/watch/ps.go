@@ -60,7 +60,7 @@ func NewPsCommand() *cobra.Command {
 	return cmd
 }
 
-// watchPs lists runs until Ctrl-C: on a terminal in one place, elsewhere one list below the other.
+// watchPs lists runs until Ctrl-C: on a terminal in place, elsewhere one list below the other.
 func watchPs(ctx context.Context, runs target.Runs, format string, out, errOut io.Writer) error {
 	var last string
 	for {
@@ -88,7 +88,7 @@ func watchPs(ctx context.Context, runs target.Runs, format string, out, errOut i
 	}
 }
 
-// runPs lists runs, and says what can be done next.
+// runPs lists runs, and next steps.
 func runPs(ctx context.Context, runs target.Runs, format string, out, errOut io.Writer) (next []cli.Step, err error) {
 	left := 0
 	jobs, err := runs.List(ctx, func(err error) { left++; fmt.Fprintf(errOut, "tierml: %v\n", err) })
@@ -98,7 +98,7 @@ func runPs(ctx context.Context, runs target.Runs, format string, out, errOut io.
 	address := runs.Address()
 	switch people := cli.ForPeople(format); {
 	case len(jobs) == 0 && people && left > 0:
-		return nil, nil // there are runs, and why none is shown was said
+		return nil, nil // there are runs, and the reason why none is shown was printed
 	case len(jobs) == 0 && people && address != "":
 		_, err := fmt.Fprintf(out, "No jobs at %s yet; submit one with `tierml run JOB.yaml`.\n", address)
 		return nil, err
@@ -111,7 +111,7 @@ func runPs(ctx context.Context, runs target.Runs, format string, out, errOut io.
 			fmt.Fprintf(out, "%s is %s: %s\n", j.Run, j.State, j.Why)
 		}
 	}
-	for _, j := range jobs { // of the first active one; else of the last
+	for _, j := range jobs { // of the first active one; otherwise of the last
 		if j.Active() {
 			return []cli.Step{{Command: "tierml top " + j.Run, Why: "watch it"}, {Command: "tierml stop " + j.Run, Why: "end it in order"}}, nil
 		}
@@ -122,7 +122,7 @@ func runPs(ctx context.Context, runs target.Runs, format string, out, errOut io.
 	return next, nil
 }
 
-// psOfGroups shows what the jobs of each group of a job server have and have cost, which add up with the idle share to the total.
+// psOfGroups shows what the jobs of each group of a job server have and have cost; with the idle share, they add up to the total.
 func psOfGroups(ctx context.Context, runs target.Runs, format string, out io.Writer) error {
 	account, err := runs.Groups(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func psOfGroups(ctx context.Context, runs target.Runs, format string, out io.Wri
 	for _, g := range account.Groups {
 		row(g.Group, g.Jobs, g.Running, g.Machines, g.PerHour, g.Spent, g.Budget, jobmanager.Quota{Jobs: g.QuotaJobs, Machines: g.QuotaMachines}, g.Held)
 	}
-	if account.Total != "" { // the token may see what all have cost
+	if account.Total != "" { // the token may see the total cost
 		row("(idle share)", "", "", "", account.IdlePerHour, account.Idle, "", jobmanager.Quota{}, "")
 		row("(total)", "", "", "", account.PerHour, account.Total, "", jobmanager.Quota{}, "")
 	}
@@ -191,7 +191,7 @@ func writePs(w io.Writer, rows []call.Job, format string) error {
 	return t.Write(w, format)
 }
 
-// progressText has the unit where units differ.
+// progressText includes the unit if units differ.
 func progressText(r call.Job, column string) string {
 	text := cli.OfAll(r.Clock, r.Clocks)
 	if column == "CLOCK" {

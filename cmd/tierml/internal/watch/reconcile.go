@@ -14,10 +14,10 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// tolerance is how many dollars an hour of a machine may differ: providers round.
+// tolerance is the permitted difference of a machine's hour in dollars: providers round.
 const tolerance = 0.0005
 
-// reconcileWith compares a run's charges with files of the provider's own.
+// reconcileWith compares a run's charges with the provider's own files.
 func reconcileWith(r *cost.Report, paths []string, format string, out io.Writer) error {
 	if format != table.Text && format != table.Wide {
 		if err := cli.CheckFormat(format); err != nil {

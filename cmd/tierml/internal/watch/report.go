@@ -71,12 +71,12 @@ RUN may also be the path of a journal.`,
 
 type reportOptions struct {
 	format string
-	into   string   // of an exporter
+	into   string   // for an exporter
 	page   string   // file of the web page; empty = none
 	bills  []string // files of the provider's own records
 }
 
-// exportRun hands a report over to another tool.
+// exportRun passes a report to another tool.
 func exportRun(ctx context.Context, runs target.Runs, run string, report *cost.Report, to export.Exporter, into string, out io.Writer) error {
 	name, _, err := runs.Get(ctx, run)
 	if err != nil { // a journal somewhere else
@@ -90,7 +90,7 @@ func exportRun(ctx context.Context, runs target.Runs, run string, report *cost.R
 	return err
 }
 
-// writeReport prints a report, or how it differs from the provider's records, and writes its page.
+// writeReport prints a report, or its differences from the provider's records, and writes its page.
 func writeReport(report *cost.Report, o reportOptions, out io.Writer) error {
 	if len(o.bills) > 0 {
 		return reconcileWith(report, o.bills, o.format, out)
@@ -144,7 +144,7 @@ func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	return nil, cli.Usage(fmt.Errorf("output format %q does not exist; write -o table, -o wide, -o csv, -o json or -o html", format))
 }
 
-// machinesTable lists the machines of a run with what they cost.
+// machinesTable lists the machines of a run with their costs.
 func machinesTable(r *cost.Report) table.Table {
 	t := table.Table{Columns: []table.Column{
 		{Name: "instance"}, {Name: "tier"}, {Name: "pool"}, {Name: "bid_usd_per_hour"}, {Name: "launched"}, {Name: "ended"},

@@ -48,7 +48,7 @@ run. See docs/scheduler.md.`,
 	return cmd
 }
 
-// showSweep lists a sweep's trials, and for people what it came to.
+// showSweep lists a sweep's trials and, for display, its result.
 func showSweep(out io.Writer, s dashboard.Sweep, format string) error {
 	t := table.Table{Columns: []table.Column{{Name: "trial", Title: "TRIAL"}, {Name: "settings", Title: "SETTINGS"}, {Name: "state", Title: "STATE"}}}
 	for _, clock := range s.Feedback {

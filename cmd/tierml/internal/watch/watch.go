@@ -53,7 +53,7 @@ func NewTopCommand() *cobra.Command {
 	return cmd
 }
 
-// topOnce prints where a run stands.
+// topOnce prints a run's state.
 func topOnce(ctx context.Context, runs target.Runs, run, format string, out io.Writer) error {
 	name, job, err := runs.Get(ctx, run)
 	if err != nil {
@@ -126,7 +126,7 @@ func NewEventsCommand() *cobra.Command {
 	return cmd
 }
 
-// firstTime returns the time that --since means: a point in time, or a duration before the run's newest event. Both are market time.
+// firstTime returns the time of --since: a point in time, or a duration before the run's newest event. Both are market time.
 func firstTime(ctx context.Context, runs target.Runs, run, since string) (from time.Time, err error) {
 	if since == "" {
 		return from, nil
@@ -141,7 +141,7 @@ func firstTime(ctx context.Context, runs target.Runs, run, since string) (from t
 	return from, err
 }
 
-// printEvents prints what a run's journal says from a time on, until Ctrl-C with follow.
+// printEvents prints a run's journal from a time on, until Ctrl-C with follow.
 func printEvents(ctx context.Context, runs target.Runs, run string, from time.Time, follow bool, format string, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -167,7 +167,7 @@ func printEvents(ctx context.Context, runs target.Runs, run string, from time.Ti
 				_ = rows.Write([]string{l.T.UTC().Format(time.RFC3339), terminal.Line(l.String())})
 				rows.Flush()
 				failed(rows.Error())
-			case table.Wide: // what kind of thing it was, as the journal calls it
+			case table.Wide: // the kind of event, as in the journal
 				_, err := fmt.Fprintf(out, "%s  %-14s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), terminal.Line(string(l.Kind)), terminal.Line(l.String()))
 				failed(err)
 			case table.Plain, table.Text:

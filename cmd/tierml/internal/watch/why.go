@@ -46,7 +46,7 @@ budget or quota of its group that keeps it waiting. See docs/scheduler.md.`,
 	return cmd
 }
 
-// showWhy prints an explanation for people, or as CSV the decision about all jobs.
+// showWhy prints an explanation for display, or as CSV the decision about all jobs.
 func showWhy(out io.Writer, w call.Why, format string) error {
 	t := table.Table{Columns: []table.Column{{Title: "JOB"}, {Title: "ACTION"}, {Title: "WORKERS"}, {Title: "WHY"}}}
 	for _, g := range w.Jobs {
