@@ -163,7 +163,7 @@ $(HELM): | $(CACHE)
 	@$(GO) -C tools/helm build -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v3/cmd/helm
 
 .PHONY: test-kube
-test-kube: $(HELM) # the same on a real kube-apiserver with etcd (builds them in .cache: a quarter of an hour of processor time and 2.5 GB, once)
+test-kube: $(HELM) # the same on a real kube-apiserver with etcd and Kueue (builds them in .cache: half an hour of processor time and 3.5 GB, once)
 	@GO="$(GO)" .ci/with-kube $(CACHE) .ci/with-versitygw $(CACHE) $(GO) test -count=1 -v -p 1 -timeout 60m -run Real ./providers/kube/api ./test/kube
 
 .PHONY: test-terraform

@@ -48,7 +48,9 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 		}
 		if made, err = c.makePods(ctx, r, secret); err == nil || made > 0 && provisioner.Definite(failure(ctx, doing, err)) {
 			c.tell(ctx, secret.OwnerReferences[0], corev1.EventTypeNormal, "Launched", fmt.Sprintf("%d of %d pods of %s: %s-*", made, r.Count, r.Pool, secret.Name))
-			err = c.remark(ctx, secret.Name, made)
+			if err = c.settle(ctx, r, secret.Name); err == nil {
+				err = c.remark(ctx, secret.Name, made)
+			}
 		} else {
 			c.tell(ctx, secret.OwnerReferences[0], corev1.EventTypeWarning, "LaunchFailed", failure(ctx, doing, err).Error())
 		}
@@ -101,13 +103,23 @@ func (c *Cloud) owner(ctx context.Context) (metav1.OwnerReference, error) {
 // makePods makes those that are not there. It stops at the first failure, so that the pods made are the first ones.
 func (c *Cloud) makePods(ctx context.Context, r provisioner.Request, secret *corev1.Secret) (made int, err error) {
 	pods := c.config.Client.Pods(c.config.Namespace)
+	free, leave, err := c.places(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	own := place{secret.Name, max(r.Count-len(free), 1)}
 	for made < r.Count {
 		pod, err := c.pod(r, secret.Name, made, secret.OwnerReferences[0])
 		if err != nil {
 			return made, err
 		}
+		if c.config.Gang {
+			join(pod, append(free, own)[0])
+		}
 		switch pod, err = pods.Create(ctx, pod, metav1.CreateOptions{}); {
 		case err == nil:
+			free = free[min(len(free), 1):]
 			c.seen.note(c.read(pod))
 		case !apierrors.IsAlreadyExists(err):
 			return made, err

@@ -34,6 +34,7 @@ const (
 	noteGeneration = "tierml.dev/generation" // which controller of the run wants it
 	noteRun        = "tierml.dev/run-name"
 	noteOwner      = "tierml.dev/owner"
+	noteShape      = "tierml.dev/shape" // of a pod that Kueue admits in a group
 )
 
 // readable is how much of a run's name is kept in names of pods, which are host names of at most 63 characters.

@@ -187,14 +187,6 @@ func TestReliablePodsAreProtected(t *testing.T) {
 	}
 }
 
-func TestGangsOfAQueue(t *testing.T) {
-	_, pod := launchWith(t, newClientset(), request(3), func(c *api.Config) { c.Queue, c.Gang = "team", true })
-	group := pod.Labels["kueue.x-k8s.io/pod-group-name"]
-	if group == "" || !strings.HasPrefix(pod.Name, group+"-") || pod.Annotations["kueue.x-k8s.io/pod-group-total-count"] != "3" {
-		t.Errorf("%v %v", pod.Labels, pod.Annotations)
-	}
-}
-
 // What `kubectl describe configmap RUN` shows, and of what happens to a pod that of the pod.
 func TestEventsOfARun(t *testing.T) {
 	client := newClientset()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,11 +86,10 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 		p.Spec.TopologySpreadConstraints = c.spread()
 	}
 	if c.config.Queue != "" {
-		p.Labels["kueue.x-k8s.io/queue-name"] = c.config.Queue
-		if c.config.Gang { // https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#running-a-group-of-pods-to-be-admitted-together
-			p.Labels["kueue.x-k8s.io/pod-group-name"] = launch
-			p.Annotations["kueue.x-k8s.io/pod-group-total-count"] = strconv.Itoa(r.Count)
-			p.Annotations["kueue.x-k8s.io/retriable-in-group"] = "false" // others are launched instead, not into the group
+		p.Labels[labelQueue] = c.config.Queue
+		if c.config.Gang {
+			join(p, place{launch, r.Count})
+			p.Annotations[noteRetriable] = "false"
 		}
 	}
 	if !c.config.Expires.IsZero() {
@@ -137,7 +135,11 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 	}}
-	return patched(p, c.config.Patch)
+	p, err := patched(p, c.config.Patch)
+	if err == nil && c.config.Gang {
+		p.Annotations[noteShape] = shape(p)
+	}
+	return p, err
 }
 
 // meta returns what a launch's objects have in common.
