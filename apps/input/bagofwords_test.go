@@ -142,6 +142,8 @@ func TestReadBag(t *testing.T) {
 		"table":                 {"id,review,stars\n1,\"the film, the cast\",5\n2,a bad bad film,1\n", BagOptions{}, "bad cast film the", []uint32{1, 2}, "[1 2 3 0 2] [1 1 2 2 1]"},
 		"other":                 {"id;what\n1;one two three\n2;two two one\n", BagOptions{}, "one three two", []uint32{1, 2}, "[0 1 2 0 2] [1 1 1 1 2]"},
 		"LDA-C":                 {"2 0:1 3:2\n1 1:4\n", BagOptions{}, "", []uint32{1, 2}, "[0 3 1] [1 2 4]"},
+		"LDA-C, empty":          {"2 0:1 3:2\n0\n1 1:4\n", BagOptions{}, "", []uint32{1, 3}, "[0 3 1] [1 2 4]"},
+		"comment":               {"id,review,stars\n1,\"the film, the cast\",5\n# two\n2,a bad bad film,1\n", BagOptions{}, "bad cast film the", []uint32{1, 2}, "[1 2 3 0 2] [1 1 2 2 1]"},
 		"zero":                  {"2\n3\n3\n0 1 5\n1 2 1\n1 3 1\n", BagOptions{}, "", []uint32{0, 1}, "[0 1 2] [5 1 1]"},
 		"umlauts":               {"Grüße aus KÖLN, grüße!\nDer Fluß über 30 Brücken\nÉtude in naïve style\n", BagOptions{}, "30 aus brücken der fluß grüße in köln naïve style étude über", []uint32{1, 2, 3}, "[1 5 7 0 2 3 4 11 6 8 9 10] [1 2 1 1 1 1 1 1 1 1 1 1]"},
 		"apostrophes":           {"it's a dog's life, isn't it\nwell-known co-operation and so on\nx_1 __init__ 3d 42\n", BagOptions{}, "3d 42 __init__ and co dog isn it known life on operation so well x_1", []uint32{1, 2, 3}, "[5 6 7 9 3 4 8 10 11 12 13 0 1 2 14] [1 1 2 1 1 1 1 1 1 1 1 1 1 1 1]"},

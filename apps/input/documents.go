@@ -75,7 +75,7 @@ const (
 
 var (
 	wholeLine  = pattern.Of(`^\s*[0-9]+\s*$`)
-	sparseLine = pattern.Of(`^([0-9]+)((?:\s+[0-9]+:[0-9]+)+)\s*$`)
+	sparseLine = pattern.Of(`^([0-9]+)((?:\s+[0-9]+:[0-9]+)*)\s*$`)
 )
 
 // LooksBag reports whether a text begins like documents of counted words: UCI's or LDA-C's format.
@@ -139,7 +139,7 @@ func textColumn(first []byte, o BagOptions) string {
 	words, numbers, rows := make([]int, len(header)), make([]int, len(header)), 0
 	form := numberForm{}
 	for ; rows < 1000; rows++ {
-		fields, err := lines.Read()
+		fields, err := nextRow(lines)
 		if err != nil {
 			break
 		}
@@ -248,13 +248,13 @@ func (d *documentReader) readTable(in io.Reader, column string) error {
 	lines.Comma, lines.LazyQuotes, lines.ReuseRecord = separator, separator != ',', true
 	at, number := -1, 0
 	for row := 0; ; row++ {
-		fields, err := lines.Read()
+		fields, err := nextRow(lines)
 		var parse *csv.ParseError
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &parse):
-			if err := d.tolerance.take(&LineError{d.name, parse.StartLine, parse.Err.Error()}); err != nil {
+			if err := d.tolerance.take(&LineError{d.name, parse.StartLine, reasonOf(parse, fields, lines.FieldsPerRecord)}); err != nil {
 				return err
 			}
 			continue
@@ -280,13 +280,16 @@ func (d *documentReader) readTable(in io.Reader, column string) error {
 func (d *documentReader) readSparse(in io.Reader) error {
 	d.bag.Sparse = true
 	file := &lineFile{name: d.name, in: in, longest: maxDocument}
-	type document struct{ words, counts []uint32 }
+	type document struct {
+		number        int
+		words, counts []uint32
+	}
 	return readLines(file, &d.tolerance, nil, func(p *piece) (all []document) {
-		p.each(func(line []byte, _ int) (reason string) {
+		p.each(func(line []byte, number int) (reason string) {
 			if !isSparseDocument(string(line)) {
 				return "want the number of different words, then as many word:count"
 			}
-			var one document
+			one := document{number: number}
 			for _, entry := range strings.Fields(string(line))[1:] {
 				word, count, _ := strings.Cut(entry, ":")
 				w, err := strconv.ParseUint(word, 10, 31)
@@ -296,13 +299,15 @@ func (d *documentReader) readSparse(in io.Reader) error {
 				}
 				one.words, one.counts = append(one.words, uint32(w)), append(one.counts, uint32(n))
 			}
-			all = append(all, one)
+			if len(one.words) > 0 {
+				all = append(all, one)
+			}
 			return ""
 		})
 		return all
 	}, func(all []document) error {
 		for _, one := range all {
-			d.bag.ID = append(d.bag.ID, uint32(len(d.bag.ID)+1))
+			d.bag.ID = append(d.bag.ID, uint32(one.number))
 			d.bag.Word, d.bag.Count = append(d.bag.Word, one.words...), append(d.bag.Count, one.counts...)
 			d.bag.Start = append(d.bag.Start, len(d.bag.Word))
 			for _, w := range one.words {

@@ -213,16 +213,16 @@ func (s *Sparse) addLine(text []byte) (reason string) {
 		return ""
 	}
 	word, rest := nextWord(text)
+	cure := ""
+	if bytes.IndexByte(word, ',') > 0 {
+		cure = ": of several labels write one, and blanks between entries"
+	}
 	word, weight, weighted := bytes.Cut(word, []byte(":"))
 	if w, err := strconv.ParseFloat(string(weight), 64); weighted && (err != nil || !(w >= 0)) {
-		return fmt.Sprintf("weight %q is not a number from 0", weight)
+		return fmt.Sprintf("weight %q is not a number from 0%s", weight, cure)
 	}
 	label, err := strconv.ParseFloat(string(word), 64)
 	if err != nil || math.IsNaN(label) || math.IsInf(label, 0) {
-		cure := ""
-		if bytes.IndexByte(word, ',') > 0 {
-			cure = ": of several labels write one"
-		}
 		return fmt.Sprintf("label %q is not a finite number%s", word, cure)
 	}
 	before := len(s.Index)

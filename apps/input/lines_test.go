@@ -59,6 +59,27 @@ func TestManyPieces(t *testing.T) {
 	}
 }
 
+// An item's block of the Netflix Prize may begin in one piece and end in another.
+func TestBlocksOfManyPieces(t *testing.T) {
+	var text strings.Builder
+	const items, each = 9, pieceSize / 40
+	for item := range items {
+		fmt.Fprintf(&text, "%d:\n", item+1)
+		for user := range each {
+			fmt.Fprintf(&text, "%d,%d,2005-09-06\n", user, (item+user)%5)
+		}
+	}
+	got, err := ReadRatings("f", strings.NewReader(text.String()), 0)
+	if err != nil || len(got.Rated) != items*each {
+		t.Fatalf("%d ratings, %v", len(got.Rated), err)
+	}
+	for i, r := range got.list() {
+		if user, item := i/items, i%items; r.User != int64(user) || r.Item != int64(item+1) || r.Value != float32((item+user)%5) {
+			t.Fatalf("rating %d is %+v", i, r)
+		}
+	}
+}
+
 // Numbers are those of strconv, to the last bit.
 func TestNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // look is the length of text needed to recognise its format.
@@ -26,6 +27,8 @@ func Plain(r io.Reader) (io.ReadCloser, error) {
 	}
 	text := bytes.IndexByte(first, 0) < 0
 	switch {
+	case drawn().Match(first):
+		return nil, errors.Join(errDrawn, plain.Close())
 	case jsonForm().Match(first):
 		table, err := readObjects(in)
 		if err != nil {
@@ -37,6 +40,11 @@ func Plain(r io.Reader) (io.ReadCloser, error) {
 	}
 	return opened{in, plain}, nil
 }
+
+// drawn is the beginning of a table with a line of dashes below its header, or around it.
+var drawn = pattern.Of(`^\s*(?:[^\n]*\|[^\n]*\n)?[ \t]*(?:[|+][ \t]*:?--|:?-{2,}:?[ \t]*[|+])[-+|: \t]*\r?\n`)
+
+var errDrawn = errors.New("it is a table drawn with bars and dashes, as Markdown and databases show them: `sed -e '/^[-+|: ]*$/d' -e '/^([0-9]* rows*)/d' -e 's/^ *| *//' -e 's/ *| *$//' OLD >NEW` leaves bars between cells, which are read")
 
 // opened is a text and what must be closed after it.
 type opened struct {

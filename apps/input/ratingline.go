@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,13 +25,34 @@ type ratingsReader struct {
 	named     bool // the header names user and item
 	scored    bool // the header names the rating so
 	libFM     bool
-	matrix    bool // MatrixMarket
+	matrix    bool  // MatrixMarket
+	blocks    bool  // of the Netflix Prize: an item's line `7:`, and below it lines of user, rating and date
+	item      int64 // of the block whose lines come next
 }
 
 // ratingPart holds the parsed ratings of some lines. An id below 0 refers to the text names[-1-id].
 type ratingPart struct {
 	ratings []Rating
 	names   []string
+	blocks  []block
+}
+
+// block begins at a rating of a ratingPart.
+type block struct {
+	from int
+	item int64
+}
+
+// inBlocks sets the items of ratings in blocks; parts come in the file's order.
+func (r *ratingsReader) inBlocks(some ratingPart) {
+	for i := range len(some.ratings) + 1 {
+		for len(some.blocks) > 0 && some.blocks[0].from == i {
+			r.item, some.blocks = some.blocks[0].item, some.blocks[1:]
+		}
+		if i < len(some.ratings) {
+			some.ratings[i].Item = r.item
+		}
+	}
 }
 
 // id returns the id of a text, or a whole number unchanged.
@@ -65,6 +87,12 @@ func (r *ratingsReader) readAll(plain io.Reader, take func(ratingPart) error) er
 			return false, nil
 		case strings.HasPrefix(text, "%"): // of MatrixMarket, or a comment of KONECT
 			return true, r.banner(text)
+		case strings.HasPrefix(text, "#"): // the columns' names, or another comment
+			probe := *r
+			if _, err := probe.recognise(strings.TrimLeft(text, "# ")); err == nil && probe.named {
+				*r = probe
+			}
+			return true, nil
 		case r.matrix: // rows, columns, entries
 			r.separator = " "
 			return true, nil
@@ -81,7 +109,16 @@ func (r *ratingsReader) readAll(plain io.Reader, take func(ratingPart) error) er
 				rating, usual = r.parseUsual(line)
 			}
 			if !usual {
+				if item, ends := bytes.CutSuffix(line, []byte(":")); r.blocks && ends {
+					if id, whole := usualID(item); whole {
+						some.blocks = append(some.blocks, block{len(some.ratings), id})
+						return ""
+					}
+				}
 				if rating, reason = r.parse(&some, string(line)); reason != "" {
+					if text := string(bytes.TrimSpace(line)); text == "" || isComment(text) {
+						return ""
+					}
 					return reason
 				}
 			}
@@ -90,7 +127,12 @@ func (r *ratingsReader) readAll(plain io.Reader, take func(ratingPart) error) er
 			return ""
 		})
 		return some
-	}, take)
+	}, func(some ratingPart) error {
+		if r.blocks {
+			r.inBlocks(some)
+		}
+		return take(some)
+	})
 }
 
 // shortLine is a short line of ratings: 12,34,5 and its end.
@@ -159,6 +201,12 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 		r.libFM, r.at = true, [3]int{0, 1, 2}
 		return false, nil
 	}
+	if item, ends := strings.CutSuffix(first, ":"); ends {
+		if _, whole := usualID([]byte(item)); whole { // the item's column is the user's, until inBlocks sets it
+			r.blocks, r.separator, r.columns, r.at, r.named, r.scored = true, ",", 3, [3]int{0, 0, 1}, true, true
+			return false, nil
+		}
+	}
 	var columns []string // of a possible header
 	for _, separator := range []string{"\t", "::", ";", ",", "|", " "} {
 		fields, closed := splitFields(first, separator)
@@ -189,7 +237,7 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 			}
 		}
 	}
-	return false, &LineError{r.name, 1, "not a file of ratings: " + formats}
+	return false, &LineError{r.name, 1, "not a file of ratings: " + formats + quoted(first)}
 }
 
 // isRating reports whether a first line is itself a rating.
@@ -338,7 +386,7 @@ func (r *ratingsReader) parse(part *ratingPart, text string) (rating Rating, rea
 	case !closed:
 		return rating, "a quote does not end in its line"
 	case len(fields) != r.columns:
-		return rating, fmt.Sprintf("%d columns, want %d", len(fields), r.columns)
+		return rating, fmt.Sprintf("%d columns, want %d%s", len(fields), r.columns, quoted(fields...))
 	}
 	return r.parseFields(part, fields, r.at)
 }
@@ -368,7 +416,7 @@ func parseRating(text, separator string) (value float32, reason string) {
 	case errors.Is(err, strconv.ErrRange) || err == nil && (math.IsInf(x, 0) || math.IsNaN(x)):
 		return 0, fmt.Sprintf("rating %q is not a finite number", text)
 	case err != nil:
-		return 0, fmt.Sprintf("rating %q is not a number", text)
+		return 0, fmt.Sprintf("rating %q is not a number: write it as 4 or 3.5%s", text, quoted(text))
 	}
 	return float32(x), ""
 }

@@ -65,8 +65,9 @@ const formats = "want columns named user, item and rating, or those three in thi
 //     other columns are not used. Without a rating each line counts as 1.
 //   - User, item, rating and perhaps a time, without a header or with other names: MovieLens u.data and ratings.dat.
 //   - LibFM: rating user:1 item:1. MatrixMarket: coordinates with ratings, below its banner; lines of KONECT begin with %.
+//   - The Netflix Prize: an item's line 7: and below it lines of user, rating and date.
 //
-// Fields are separated by tabs, spaces, commas, semicolons or ::, and may be quoted. An id is a whole number from 0, or a text. Up to
+// Comments begin with # and a space. Fields are separated by tabs, spaces, commas, semicolons or ::, and may be quoted. An id is a whole number from 0, or a text. Up to
 // maxBad bad lines are skipped.
 func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
 	return readRatings(name, r, maxBad, inMemory)
@@ -118,7 +119,7 @@ func (p Pairs) Name(id int64) string {
 	return strconv.FormatInt(id, 10)
 }
 
-// ReadPairs reads the formats of ReadRatings and keeps repeated pairs.
+// ReadPairs reads the formats of ReadRatings and keeps repeated pairs. With an error it says what the header does.
 func ReadPairs(name string, r io.Reader, maxBad int) (Pairs, error) {
 	plain, err := Plain(r)
 	if err != nil {
@@ -139,13 +140,10 @@ func ReadPairs(name string, r io.Reader, maxBad int) (Pairs, error) {
 		all.names = append(all.names, some.names...)
 		return nil
 	})
-	if err != nil {
-		return Pairs{}, err
-	}
-	if len(all.Ratings) == 0 {
-		return Pairs{}, fmt.Errorf("%s: no users and items in it: %s", name, formats)
+	if err == nil && len(all.Ratings) == 0 {
+		err = fmt.Errorf("%s: no users and items in it: %s", name, formats)
 	}
 	all.Rated, all.Named, all.Columns, all.BadLines = reader.at[2] >= 0, reader.named, reader.columns, reader.tolerance.bad
 	all.Header, all.Scored = reader.header, reader.scored
-	return all, nil
+	return all, err
 }

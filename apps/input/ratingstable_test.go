@@ -87,6 +87,9 @@ func TestRatingsOfOtherForms(t *testing.T) {
 		"artists":            {"userID\tartistID\tweight\n2\t51\t13883\n2\t52\t11690\n3\t51\t1\n", "[2 3]", "[51 52]", []float32{13883, 11690, 1}, 0},
 		"leading zeros":      {"user,item,rating\n007,01,3\n7,1,4\n", "[7 007]", "[1 01]", []float32{4, 3}, 0},
 		"plus and exponent":  {"user,item,rating\n1,2,+3.5e0\n1,3,4E-1\n", "[1]", "[2 3]", []float32{3.5, 0.4}, 0},
+		"Netflix":            {"1:\r\n7,3,2005-09-06\r\n8,5,2005-05-13\r\n9:\r\n10:\r\n7,4,2004-01-01\r\n", "[7 8]", "[1 10]", []float32{3, 4, 5}, 0},
+		"comments":           {"# made by hand\nuser,item,rating\n\n1,2,3\n# the second day\n#tag,2,4\n", "[1 #tag]", "[2]", []float32{3, 4}, 0},
+		"names in a comment": {"# all of May\n# item user rating\n2 1 3\n2 4 5\n", "[1 4]", "[2]", []float32{3, 5}, 0},
 		"bars":               {"1|2|3|4\n", "[1]", "[2]", []float32{3}, 0},
 		"repeats":            {"user,item,rating\n1,2,3\n4,5,6\n1,2,4\n1,2,1\n", "[1 4]", "[2 5]", []float32{1, 6}, 2},
 	} {

@@ -57,7 +57,7 @@ const maxWords = 1000
 
 // ReadTable reads a table whose cells stand between commas, semicolons, tabs, bars or blanks. Its first line names the columns, unless it
 // looks like those that follow. The first thousand rows decide which columns are numbers; a word in one makes a bad line. Dates are numbers, in days since 1970. An empty field, NA, NaN, NULL, - and ? say that
-// nothing is there. Left out are comments above the table, a first column without a name, which has line numbers, and words that are
+// nothing is there. Left out are comments, which begin with # and a blank, a first column without a name, which has line numbers, and words that are
 // different in nearly every line. Up to maxBad bad lines are left out.
 func ReadTable(name string, r io.Reader, maxBad int) (Table, error) {
 	return TableOptions{}.Read(name, r, maxBad)
@@ -178,7 +178,7 @@ func (t *tableReader) readAll(plain io.Reader) error {
 		case errors.Is(next.err, io.EOF):
 			return nil
 		case errors.As(next.err, &parse):
-			next.line, reason = parse.StartLine, reasonOf(parse, len(next.fields), len(t.columns))
+			next.line, reason = parse.StartLine, reasonOf(parse, next.fields, len(t.columns))
 		case next.err != nil:
 			return t.fault(next.err)
 		default:
@@ -205,7 +205,7 @@ type record struct {
 }
 
 func nextRecord(lines *csv.Reader) (r record) {
-	if r.fields, r.err = lines.Read(); r.err == nil {
+	if r.fields, r.err = nextRow(lines); r.err == nil {
 		r.line, _ = lines.FieldPos(0)
 	}
 	return r
@@ -272,7 +272,7 @@ func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
 		return nil, t.fault(err)
 	}
 	at, _ := lines.FieldPos(0)
-	second, err := lines.Read()
+	second, err := nextRow(lines)
 	if errors.Is(err, csv.ErrFieldCount) && t.namesRows(first, second, lines.Comma) {
 		first, err = append([]string{""}, first...), nil
 		lines.FieldsPerRecord = len(first)
@@ -281,7 +281,7 @@ func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
 	var parse *csv.ParseError
 	switch {
 	case errors.As(err, &parse):
-		if err := t.tolerance.take(&LineError{t.name, parse.StartLine, reasonOf(parse, len(second), len(first))}); err != nil {
+		if err := t.tolerance.take(&LineError{t.name, parse.StartLine, reasonOf(parse, second, len(first))}); err != nil {
 			return nil, err
 		}
 	case err == nil:
@@ -300,11 +300,11 @@ func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
 	return rest, t.begin(names, at)
 }
 
-// reasonOf says what is wrong with a line that has this many columns.
-func reasonOf(err *csv.ParseError, columns, want int) string {
+// reasonOf says what is wrong with a line that has these fields.
+func reasonOf(err *csv.ParseError, fields []string, want int) string {
 	switch {
 	case errors.Is(err.Err, csv.ErrFieldCount):
-		return fmt.Sprintf("%d columns, the header has %d", columns, want)
+		return fmt.Sprintf("%d columns, the header has %d%s", len(fields), want, quoted(fields...))
 	case errors.Is(err.Err, csv.ErrQuote):
 		return err.Err.Error() + `: a quoted field has "" for a quote in it, without a backslash`
 	}
@@ -314,7 +314,7 @@ func reasonOf(err *csv.ParseError, columns, want int) string {
 func (t *tableReader) fault(err error) error {
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
-		return &LineError{t.name, parse.Line, reasonOf(parse, 0, 0)}
+		return &LineError{t.name, parse.Line, reasonOf(parse, nil, 0)}
 	}
 	return fmt.Errorf("%s: %w", t.name, err)
 }
@@ -325,7 +325,7 @@ func (t *tableReader) begin(names []string, line int) error {
 		name = strings.Clone(strings.TrimSpace(name))
 		c := columnReader{places: map[string]int{}, number: &t.number}
 		switch {
-		case i == 0 && (name == "" || name == "Unnamed: 0") && len(names) > 1:
+		case i == 0 && (name == "" || name == "Unnamed: 0") && len(names) > 1, name == "__index_level_0__": // pandas' Parquet
 			c.use = Unused
 			t.notes = append(t.notes, "the first column has no name: it is taken for line numbers, and left out")
 		case name == "":
@@ -337,7 +337,7 @@ func (t *tableReader) begin(names []string, line int) error {
 			c.use = t.options.Use(name)
 		}
 		if slices.ContainsFunc(t.columns, func(c columnReader) bool { return c.name == name }) {
-			return &LineError{t.name, line, fmt.Sprintf("two columns are named %q", name)}
+			return &LineError{t.name, line, fmt.Sprintf("two columns are named %q: rename one", name)}
 		}
 		switch c.name = name; c.use {
 		case Numbers:
@@ -360,6 +360,9 @@ func (t *tableReader) begin(names []string, line int) error {
 func (t *tableReader) add(fields []string) (reason string) {
 	for i, field := range fields {
 		if t.row[i], reason = t.columns[i].parse(strings.TrimSpace(field)); reason != "" {
+			if t.rows == 0 && t.options.Use == nil {
+				reason += "; a second line of names or units must go"
+			}
 			return fmt.Sprintf("column %d (%s): %s", i+1, t.columns[i].name, reason)
 		}
 	}
@@ -473,7 +476,7 @@ func (c *columnReader) parse(field string) (value float32, reason string) {
 		if reason := c.number.reason(field); reason != "" {
 			return 0, reason
 		}
-		return 0, fmt.Sprintf("%q is not a number, as the column's other fields are: leave it empty if nothing is known; train.ignore leaves a column out", field)
+		return 0, fmt.Sprintf("%q is not a number, as the column's other fields are: leave it empty if nothing is known; train.ignore leaves a column out, train.max_bad_lines bad lines", field)
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return 0, fmt.Sprintf("%q is not a finite number", field)
 	}
@@ -493,7 +496,7 @@ func (c *columnReader) word(field string) (value float32, reason string) {
 			return 0, fmt.Sprintf("%q is %s", field, notUTF8)
 		}
 		if strings.IndexByte(field, 0) >= 0 {
-			return 0, fmt.Sprintf("%q has a zero byte: the file is damaged, or not text", field)
+			return 0, fmt.Sprintf("%q has a zero byte: the file is damaged, or not text; write the table as CSV or Parquet", field)
 		}
 		if place = len(c.places); place == maxWords && c.use != Words {
 			c.text = true

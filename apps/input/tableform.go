@@ -3,6 +3,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,7 @@ func beforeTable(first []byte) (rest []byte, skipped int) {
 	for {
 		line, below, more := bytes.Cut(rest, []byte("\n"))
 		note := bytes.HasPrefix(line, []byte("sep=")) && len(bytes.TrimSpace(line)) <= len("sep=;")
-		if !more || !note && !bytes.HasPrefix(line, []byte("# ")) && !bytes.HasPrefix(line, []byte("##")) {
+		if !more || !note && !isComment(string(line)) {
 			return rest, len(first) - len(rest)
 		}
 		if next, _, _ := bytes.Cut(below, []byte("\n")); !note && sameFields(line, next) {
@@ -35,6 +36,32 @@ func beforeTable(first []byte) (rest []byte, skipped int) {
 		}
 		rest = below
 	}
+}
+
+// isComment reports whether a line is a comment and no row whose first cell is #1 or #tag. PowerShell's Export-Csv writes #TYPE.
+func isComment(line string) bool {
+	rest, comment := strings.CutPrefix(line, "#")
+	return comment && (strings.TrimSpace(rest) == "" || rest[0] == ' ' || rest[0] == '#' || strings.HasPrefix(rest, "TYPE "))
+}
+
+// nextRow reads a row, and skips comments between rows.
+func nextRow(lines *csv.Reader) (fields []string, err error) {
+	for {
+		fields, err = lines.Read()
+		if !errors.Is(err, csv.ErrFieldCount) || len(fields) == 0 || !isComment(fields[0]) {
+			return fields, err
+		}
+	}
+}
+
+// quoted says what to do about single quotes around one of some fields; empty = there are none.
+func quoted(fields ...string) string {
+	for _, field := range fields {
+		if strings.HasPrefix(strings.TrimSpace(field), "'") || strings.Contains(field, ",'") {
+			return "; quotes are \", not ': `python3 -c 'import csv,sys; csv.writer(sys.stdout).writerows(csv.reader(sys.stdin,quotechar=chr(39)))' <OLD >NEW` writes them so"
+		}
+	}
+	return ""
 }
 
 // lastComment returns the last line of what stands above a table, where NumPy writes the columns' names.
@@ -59,7 +86,14 @@ func someLines(first []byte) []string {
 	if len(lines) > 1 {
 		lines = lines[:len(lines)-1] // the last one may be half, or empty
 	}
-	return slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
+	some := 0
+	return slices.DeleteFunc(lines, func(line string) bool {
+		if strings.TrimSpace(line) == "" || some > 0 && isComment(line) {
+			return true
+		}
+		some++
+		return false
+	})
 }
 
 // tableForm finds the separator of a table's cells; even: all lines have the same number of cells.
@@ -299,6 +333,9 @@ func (f *numberForm) parse(field string) (x float64, ok bool) {
 	}
 	if !strings.ContainsFunc(field, unicode.IsDigit) || len(field) > 40 {
 		return 0, false
+	}
+	if inner, quotes := strings.CutPrefix(field, "'"); quotes && strings.HasSuffix(inner, "'") {
+		return f.parse(strings.TrimSuffix(inner, "'"))
 	}
 	if found := signed().FindStringSubmatch(plainNumber(field)); found != nil {
 		text := found[2]

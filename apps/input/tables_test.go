@@ -223,16 +223,21 @@ func valuesOf(table Table, column int) []float32 {
 
 func TestReadTableErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                               "f: it is empty",
-		"a,b\n":                          "f: no rows in it",
-		"a,a\n1,2\n":                     `f:1: two columns are named "a"`,
-		"a,b\n1,2\n1\n":                  "f:3: 1 columns, the header has 2",
-		"a,b\n1,2\nx,2\n":                `f:3: column 1 (a): "x" is not a number`,
-		"a,b\n1,1e99\n":                  `f:2: column 2 (b): "1e99" is not a finite number`,
-		"a,b\n1,\"2\n":                   "f:2: ",
-		"a,b\nK\xf6ln,1\n":               `f:2: column 1 (a): "K\xf6ln" is not text in UTF-8: save it so`,
-		"@relation iris\n@data\n5.1,a\n": "f: it is an ARFF file",
-		"a,b\n\"x\ny\",1,3\n":            "f:2: 3 columns",
+		"":                                "f: it is empty",
+		"a,b\n":                           "f: no rows in it",
+		"a,a\n1,2\n":                      `f:1: two columns are named "a"`,
+		"a,b\n1,2\n1\n":                   "f:3: 1 columns, the header has 2",
+		"a,b\n1,2\nx,2\n":                 `f:3: column 1 (a): "x" is not a number`,
+		"a,b\n1,1e99\n":                   `f:2: column 2 (b): "1e99" is not a finite number`,
+		"a,b\n1,\"2\n":                    "f:2: ",
+		"a,b\nK\xf6ln,1\n":                `f:2: column 1 (a): "K\xf6ln" is not text in UTF-8: save it so`,
+		"@relation iris\n@data\n5.1,a\n":  "f: it is an ARFF file",
+		"a,b\n\"x\ny\",1,3\n":             "f:2: 3 columns",
+		"a,b\n1,'x, y'\n":                 "f:2: 3 columns, the header has 2; quotes are \", not ': `python3 -c",
+		"a,b\nkg,m\n1,2\n":                `f:2: column 1 (a): "kg" is not a number, as the column's other fields are: leave it empty if nothing is known; train.ignore leaves a column out, train.max_bad_lines bad lines; a second line`,
+		"| a | b |\n|---|:-:|\n| 1 | 2 |": "f: it is a table drawn with bars",
+		" a | b \n---+---\n 1 | 2\n":      "f: it is a table drawn with bars",
+		"+---+\n| a |\n+---+\n| 1 |\n":    "f: it is a table drawn with bars",
 	} {
 		if _, err := ReadTable("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
@@ -321,6 +326,14 @@ func TestTablesOfOtherForms(t *testing.T) {
 		"single quotes in words": {text: "a,b\nO'Neil,1\n5'10,2\n", want: "a b", cells: "[O'Neil 5'10] [1 2]"},
 		"quoted numbers":         {text: "\"a\",\"b\"\n\"1\",\"2.5\"\n\"3\",\"4\"\n", want: "a b", cells: "[1 3] [2.5 4]"},
 		"index of words":         {text: "make,mpg,cyl\nMazda RX4,21,6\nDatsun 710,22.8,4\n", want: "make mpg cyl", cells: "[Mazda RX4 Datsun 710] [21 22.8] [6 4]"},
+		"missing between bars":   {text: "a|b\n-|-\n1|2\n", want: "a b", cells: "[NaN 1] [NaN 2]"},
+		"a drawing, mended":      {text: "a | b\n1 | x\n2 | y\n", want: "a b", cells: "[1 2] [x y]"},
+		"comments within":        {text: "a,b\n# one\n1,x\n#\n# two, three, four\n3,y\n", want: "a b", cells: "[1 3] [x y]"},
+		"tags":                   {text: "a,b\n#one,1\n# two,2\n#one,3\n", want: "a b", cells: "[#one # two #one] [1 2 3]"},
+		"PowerShell":             {text: "#TYPE System.Object\r\n\"a\",\"b\"\r\n\"1\",\"x\"\r\n\"2\",\"y\"\r\n", want: "a b", cells: "[1 2] [x y]"},
+		"DOS":                    {text: "a,b\r\n1,x\r\n2,y\r\n\x1a", want: "a b", cells: "[1 2] [x y]"},
+		"numbers in quotes":      {text: "a,b\n'1.5',1\n'2',2\n", want: "a b", cells: "[1.5 2] [1 2]"},
+		"pandas' Parquet":        {text: "a,b,__index_level_0__\n1,x,5\n2,y,7\n", want: "a b", cells: "[1 2] [x y]"},
 		"text":                   {text.String(), TableOptions{}, "b", nil, ""},
 	} {
 		got, err := c.options.Read("f", strings.NewReader(c.text), 0)

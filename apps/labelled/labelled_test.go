@@ -373,7 +373,7 @@ func TestEncoding(t *testing.T) {
 	for data, want := range map[string]string{
 		"age,other\n1,2\n":       `new: there is no column "town", which the model was trained on`,
 		"town,other\na,2\n":      `new: there is no column "age", which the model was trained on`,
-		"age,town\nyoung,a\n":    `new:2: column 1 (age): "young" is not a number, as the column's other fields are: leave it empty if nothing is known; train.ignore leaves a column out`,
+		"age,town\nyoung,a\n":    `new:2: column 1 (age): "young" is not a number, as the column's other fields are: leave it empty if nothing is known; train.ignore leaves a column out, train.max_bad_lines bad lines`,
 		"1 1:2\n":                "new: it has numbered features, and the model was trained on a table",
 		"age,town\n1,a\n2,a,b\n": "new:3: 3 columns, the header has 2",
 	} {

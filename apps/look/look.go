@@ -4,6 +4,7 @@ package look
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math"
 	"path"
@@ -17,7 +18,7 @@ import (
 	"github.com/tierml/tierml/apps/labelled"
 )
 
-// Proposal is what to train; App is empty when nothing fits.
+// Proposal is what to train. App is empty when nothing fits; Why then is the fault of a file that begins as one that fits, or empty.
 type Proposal struct {
 	App    string
 	Target string   // the column of a table to predict
@@ -56,10 +57,13 @@ func At(in apps.Input, target string) (Proposal, error) {
 		return Proposal{App: "lda", Why: "they are counted words of documents"}, nil
 	}
 	if target == "" {
-		if pairs, err := input.ReadPairs(in.Name, bytes.NewReader(head), in.MaxBadLines); err == nil {
-			if why := ratings(pairs); why != "" {
-				return Proposal{App: "mf", Why: why}, nil
-			}
+		pairs, err := input.ReadPairs(in.Name, bytes.NewReader(head), in.MaxBadLines)
+		if err != nil && pairs.Scored && pairs.Columns <= mostOfRatings {
+			_, err = input.ReadPairs(in.Name, bytes.NewReader(head), 0) // its first fault
+			return Proposal{Why: err.Error()}, nil
+		}
+		if why := ratings(pairs); err == nil && why != "" {
+			return Proposal{App: "mf", Why: why}, nil
 		}
 	}
 	found, err := labelled.LookAt(again())
@@ -74,6 +78,12 @@ func At(in apps.Input, target string) (Proposal, error) {
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
 	case target == "" && isText(head):
 		return Proposal{App: "lda", Why: "each line is a text"}, nil
+	case input.LooksTable(head):
+		in.MaxBadLines = 0
+		var fault *input.LineError
+		if _, err = labelled.LookAt(again()); errors.As(err, &fault) && fault.Line > 1 { // else the first line shows that it is no table
+			return Proposal{Why: err.Error()}, nil
+		}
 	}
 	return Proposal{}, nil
 }
@@ -109,6 +119,9 @@ func isText(head []byte) bool {
 	return lines >= 3 && 2*texts > lines
 }
 
+// mostOfRatings is how many columns a table of ratings alone has: user, item, rating and time.
+const mostOfRatings = 4
+
 // ratings reports why pairs are ratings; empty = they are not.
 func ratings(p input.Pairs) (why string) {
 	users, items, both := map[int64]bool{}, map[int64]bool{}, map[[2]string]bool{}
@@ -134,7 +147,7 @@ func ratings(p input.Pairs) (why string) {
 		return float64(different) <= .8*n
 	}
 	switch {
-	case p.Named && p.Rated && (p.Scored || p.Columns <= 4):
+	case p.Named && p.Rated && (p.Scored || p.Columns <= mostOfRatings):
 		return "it has users, items and ratings"
 	case p.Named && !p.Rated && p.Columns <= 3 && (repeated(users, userNames) || repeated(items, itemNames)):
 		return "it has users and items"

@@ -63,6 +63,16 @@ func TestAt(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want a guess: %v", head, got, err, guess)
 		}
 	}
+	for text, want := range map[string]string{
+		"user,item,rating\n1,2,4/5\n3,2,5/5\n": `f:2: rating "4/5" is not a number`,
+		"name,price\n'A, B',3\n'C',4\n'D',5\n": "f:2: 3 columns, the header has 2; quotes are",
+		"x\n":                                  "",
+		"a \"b, c\nd\n":                        "", // the first line is no table's
+	} {
+		if got, err := At(apps.Input{Name: "f", Data: strings.NewReader(text)}, ""); err != nil || got.App != "" || !strings.HasPrefix(got.Why, want) || want == "" && got.Why != "" {
+			t.Errorf("%q: %+v, %v; want %q", text, got, err, want)
+		}
+	}
 	got, err := At(apps.Input{Name: "f", Data: strings.NewReader(lines("a,b,price\n", n, pairs("%d,%d,%d.5")))}, "a")
 	if err != nil || got.App != "mlr" || got.Target != "a" {
 		t.Errorf("with a target: %+v, %v", got, err)

@@ -12,12 +12,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 	"golang.org/x/text/encoding/unicode"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 var (
@@ -129,21 +132,49 @@ func once(plain io.ReadCloser) (io.ReadCloser, error) {
 	if magic, _ := buffered.Peek(len(zstdMagic)); bytes.HasPrefix(magic, gzipMagic) || bytes.HasPrefix(magic, zstdMagic) {
 		return nil, errors.Join(errors.New("it is compressed twice: unpack it once"), plain.Close())
 	}
+	text, err := asUTF8(buffered)
+	if err != nil {
+		return nil, errors.Join(err, plain.Close())
+	}
 	return struct {
 		io.Reader
 		io.Closer
-	}{asUTF8(buffered), plain}, nil
+	}{text, plain}, nil
 }
 
-// asUTF8 removes a text's byte-order mark, and converts UTF-16, as spreadsheets save it, to UTF-8.
-func asUTF8(r *bufio.Reader) io.Reader {
-	switch mark, _ := r.Peek(3); {
-	case bytes.Equal(mark, []byte("\ufeff")):
-		_, _ = r.Discard(len(mark))
-	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")):
-		return unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Reader(r)
+// asUTF8 removes a text's byte-order mark, and converts UTF-16, as spreadsheets and databases save it, to UTF-8. It refuses files of
+// other kinds.
+func asUTF8(r *bufio.Reader) (io.Reader, error) {
+	head, _ := r.Peek(4096) // a shorter file has what it has
+	for _, f := range foreign {
+		if f.start().Match(head) {
+			return nil, errors.New(f.what)
+		}
 	}
-	return r
+	switch mark := head[:min(4, len(head))]; {
+	case bytes.HasPrefix(mark, []byte("\ufeff")):
+		_, _ = r.Discard(len("\ufeff"))
+	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")):
+		return unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Reader(r), nil
+	case len(mark) == 4 && mark[0] != 0 && mark[1] == 0 && mark[2] != 0 && mark[3] == 0:
+		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM).NewDecoder().Reader(r), nil
+	case bytes.HasPrefix(mark, []byte{0}): // pictures
+		return r, nil
+	}
+	return dosText{r}, nil
+}
+
+// dosText drops the Ctrl-Z at a text's end, which DOS wrote.
+type dosText struct{ in *bufio.Reader }
+
+func (d dosText) Read(p []byte) (int, error) {
+	n, err := d.in.Read(p)
+	if n > 0 && p[n-1] == 0x1a {
+		if _, end := d.in.Peek(1); errors.Is(end, io.EOF) {
+			return n - 1, io.EOF
+		}
+	}
+	return n, err
 }
 
 func unpack(r io.Reader) (io.ReadCloser, error) {
@@ -183,12 +214,8 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 		}
 		return once(io.NopCloser(z))
 	}
-	for _, f := range foreign {
-		if bytes.HasPrefix(magic, []byte(f.magic)) {
-			return nil, errors.New(f.what)
-		}
-	}
-	return asIs{asUTF8(buffered)}, nil
+	text, err := asUTF8(buffered)
+	return asIs{text}, err
 }
 
 // mostXZ is the dictionary that a stream of xz may ask for.
@@ -226,17 +253,23 @@ func onlyFile(r io.Reader) (io.ReadCloser, error) {
 	return once(plain)
 }
 
-// foreign are the first bytes of unsupported files, and what to do instead.
-var foreign = []struct{ magic, what string }{
-	{"@relation", "it is an ARFF file: save its rows as CSV, with the names in the first line"},
-	{"@RELATION", "it is an ARFF file: save its rows as CSV, with the names in the first line"},
-	{"%PDF", "it is a PDF: write its table as CSV"},
-	{"\x93NUMPY", "it is a NumPy array: write it as CSV, with the names in the first line"},
-	{"ARROW1", "it is an Arrow (Feather) file: write its table as Parquet or CSV"},
-	{"\x5d\x00\x00", "it is compressed by LZMA: unpack it, or compress it by xz"},
-	{"\x89HDF", "it is an HDF5 file: write its table as CSV"},
-	{"<!DOCTYPE", "it is a web page: the download failed, or the address was that of a page about the file"},
-	{"<!doctype", "it is a web page: the download failed, or the address was that of a page about the file"},
-	{"<html", "it is a web page: the download failed, or the address was that of a page about the file"},
-	{"version https://git-lfs", "it is a pointer to a file in Git LFS: fetch that with `git lfs pull`"},
+// foreign are the beginnings of unsupported files, and what to do instead.
+var foreign = []struct {
+	start func() *regexp.Regexp
+	what  string
+}{
+	{pattern.Of(`(?im)^@relation\s`), "it is an ARFF file: save its rows as CSV, with the names in the first line"},
+	{pattern.Of(`^%PDF`), "it is a PDF: write its table as CSV"},
+	{pattern.Of(`^\x{fffd}NUMPY`), "it is a NumPy array: write it as CSV, with the names in the first line"},
+	{pattern.Of(`^ARROW1`), "it is an Arrow (Feather) file: write its table as Parquet or CSV"},
+	{pattern.Of(`^(Obj\x01|ORC\n?[^ -~\s])`), "it is an Avro or ORC file: write its table as Parquet or CSV"},
+	{pattern.Of(`^\x5d\x00\x00`), "it is compressed by LZMA: unpack it, or compress it by xz"},
+	{pattern.Of(`^(7z\x{fffd}\x{fffd}'|Rar!|(?s:.{257})ustar)`), "it is an archive: unpack the file that is meant"},
+	{pattern.Of(`^\x{fffd}HDF`), "it is an HDF5 file: write its table as CSV"},
+	{pattern.Of(`^\x{fffd}\x{fffd}\x11\x{871}`), "it is a spreadsheet: save the sheet as CSV"},
+	{pattern.Of(`^SQLite format 3`), "it is an SQLite database: `sqlite3 -header -csv OLD 'SELECT * FROM table' >NEW` writes a table as CSV"},
+	{pattern.Of(`^\x{fffd}[\x02-\x05][^ -~]`), "it is a pickle of Python: write its table as CSV or Parquet"},
+	{pattern.Of(`^(RD[AX][23]\n|[XB]\n\x00)`), "it is data of R: write.csv(x, NEW, row.names = FALSE) writes a table as CSV"},
+	{pattern.Of(`(?i)^\s*<(!doctype|html|table)`), "it is a web page: the download failed, or the address was that of a page about the file; write its table as CSV"},
+	{pattern.Of(`^version https://git-lfs`), "it is a pointer to a file in Git LFS: fetch that with `git lfs pull`"},
 }

@@ -70,12 +70,15 @@ func TestReader(t *testing.T) {
 func TestForeign(t *testing.T) {
 	for in, want := range map[string]string{
 		"PK\x03\x04rest": "zip", "ARROW1\x00\x00": "Arrow", "\x5d\x00\x00\x80": "LZMA", "PAR1....": "Parquet", "\xfd7zXZ\x00": "xz", "%PDF-1.7": "PDF",
+		"% Iris\n%\n@RELATION iris\n": "ARFF", "\n <Table>": "web page", "SQLite format 3\x00": "sqlite3 -header", "\x80\x04\x95\x00": "pickle", "ORC\n\x06": "ORC",
+		"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "spreadsheet", "X\n\x00\x00": "data of R", "\x93NUMPY\x01": "NumPy", "\x89HDF": "HDF5", "7z\xbc\xaf'\x1c": "archive",
+		"a.csv" + strings.Repeat("\x00", 252) + "ustar\x00": "archive",
 	} {
 		if _, err := Reader(strings.NewReader(in)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
-	for _, in := range []string{"PARTY,COUNT\n", "PK,a\n", "%,a\n", "\xff"} {
+	for _, in := range []string{"PARTY,COUNT\n", "PK,a\n", "%,a\n", "\xff", "ORC,a\n", "X\n1\n", "7z,a\n", "relation,a\n"} {
 		if _, err := Reader(strings.NewReader(in)); err != nil {
 			t.Errorf("%q: %v", in, err)
 		}
@@ -92,7 +95,7 @@ func TestEncodings(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, in := range []string{"ü,", "\ufeffü,", "\xff\xfe\xfc\x00,\x00", "\xfe\xff\x00\xfc\x00,", packed.String()} {
+	for _, in := range []string{"ü,", "\ufeffü,", "\xff\xfe\xfc\x00,\x00", "\xfc\x00,\x00", "ü,\x1a", "\xfe\xff\x00\xfc\x00,", packed.String()} {
 		r, err := Reader(strings.NewReader(in))
 		if err != nil {
 			t.Errorf("%q: %v", in, err)

@@ -58,7 +58,13 @@ func TestForms(t *testing.T) {
 		"other offset":                 "timestamp,zone,type,price\n2023-11-15T00:13:20+02:00,us-east-1b,m5.xlarge,0.052\n2023-11-15T01:13:20+02:00,us-east-1a,c5.xlarge,0.06\n2023-11-15T02:13:20+02:00,us-east-1a,c5.xlarge,0.07\n",
 		"Linux in short":               "timestamp,zone,type,os,price\n2023-11-14T22:13:20Z,us-east-1b,m5.xlarge,linux,0.052\n2023-11-14T23:13:20Z,us-east-1a,c5.xlarge,linux,0.06\n2023-11-15T00:13:20Z,us-east-1a,c5.xlarge,linux,0.07\n",
 		"comments":                     "# exported\ntimestamp,zone,type,price\n2023-11-14T22:13:20Z,us-east-1b,m5.xlarge,0.052\n2023-11-14T23:13:20Z,us-east-1a,c5.xlarge,0.06\n2023-11-15T00:13:20Z,us-east-1a,c5.xlarge,0.07\n",
-		"no header":                    "us-east-1b\tm5.xlarge\t0.052\t2023-11-14T22:13:20Z\nus-east-1a\tc5.xlarge\t0.06\t2023-11-14T23:13:20Z\nus-east-1a\tc5.xlarge\t0.07\t2023-11-15T00:13:20Z\n",
+		"PowerShell": "[{\"AvailabilityZone\": \"us-east-1b\", \"InstanceType\": {\"Value\": \"m5.xlarge\"}, \"Price\": \"0.052\", \"ProductDescription\": {\"Value\": \"Linux/UNIX\"}, \"Timestamp\": \"\\/Date(1700000000000)\\/\"}, " +
+			"{\"AvailabilityZone\": \"us-east-1a\", \"InstanceType\": {\"Value\": \"c5.xlarge\"}, \"Price\": \"0.06\", \"ProductDescription\": {\"Value\": \"Linux/UNIX\"}, \"Timestamp\": {\"value\": \"\\/Date(1700003600000+0100)\\/\", \"DisplayHint\": 2}}, " +
+			"{\"AvailabilityZone\": \"us-east-1a\", \"InstanceType\": \"c5.xlarge\", \"Price\": 0.07, \"ProductDescription\": \"Linux/UNIX\", \"Timestamp\": \"2023-11-15T00:13:20Z\"}]",
+		"PowerShell's list": "{\"value\": [" + strings.ReplaceAll(strings.TrimSpace(lines), "\n", ",") + "], \"Count\": 3}",
+		"Markdown":          "| Timestamp | AZ | Type | Price |\n|:--|:-:|---|--:|\n| 2023-11-14T22:13:20Z | us-east-1b | m5.xlarge | 0.052 |\n| 2023-11-14T23:13:20Z | us-east-1a | c5.xlarge | 0.06 |\n| 2023-11-15T00:13:20Z | us-east-1a | c5.xlarge | 0.07 |\n",
+		"psql":              " timestamp | zone | type | price \n-----------+------+------+-------\n 2023-11-14T22:13:20Z | us-east-1b | m5.xlarge | 0.052\n 2023-11-14T23:13:20Z | us-east-1a | c5.xlarge | 0.06\n 2023-11-15T00:13:20Z | us-east-1a | c5.xlarge | 0.07\n(3 rows)\n",
+		"no header":         "us-east-1b\tm5.xlarge\t0.052\t2023-11-14T22:13:20Z\nus-east-1a\tc5.xlarge\t0.06\t2023-11-14T23:13:20Z\nus-east-1a\tc5.xlarge\t0.07\t2023-11-15T00:13:20Z\n",
 	} {
 		got, err := Read(strings.NewReader(text), Options{})
 		if err != nil {

@@ -28,6 +28,12 @@ func (s *scalar) UnmarshalJSON(data []byte) error {
 		*s = scalar(data)
 		return nil
 	}
+	if len(data) > 0 && data[0] == '{' { // PowerShell's constants and dates
+		var of struct{ Value scalar }
+		err := json.Unmarshal(data, &of)
+		*s = of.Value
+		return err
+	}
 	return json.Unmarshal(data, (*string)(s))
 }
 
@@ -100,19 +106,11 @@ func (j *jsonReader) page() error {
 	if found {
 		return nil
 	}
-	var alone record
-	if err := alone.fill(others); err != nil {
-		return j.fault(err)
-	}
-	if alone == (record{}) {
-		return j.fault(errors.New("object without SpotPriceHistory"))
-	}
-	row, err := alone.row(j.collector)
+	text, err := json.Marshal(others)
 	if err != nil {
 		return j.fault(err)
 	}
-	row.line = j.position()
-	return j.collector.add(row)
+	return j.record(text)
 }
 
 // fill takes the fields of an object in that people call as they call the columns of tables.
@@ -157,8 +155,11 @@ func (j *jsonReader) record(text json.RawMessage) error {
 	var r record
 	err := json.Unmarshal(text, &r)
 	if other := map[string]json.RawMessage{}; err == nil && r.missing() != "" && json.Unmarshal(text, &other) == nil {
-		var page []json.RawMessage
-		if json.Unmarshal(other[historyField], &page) == nil {
+		for _, list := range []string{historyField, "value"} { // as ConvertTo-Json calls a list's elements
+			var page []json.RawMessage
+			if json.Unmarshal(other[list], &page) != nil {
+				continue
+			}
 			for _, text := range page {
 				if err := j.record(text); err != nil {
 					return err
@@ -166,7 +167,9 @@ func (j *jsonReader) record(text json.RawMessage) error {
 			}
 			return nil
 		}
-		err = r.fill(other) // other names
+		if err = r.fill(other); err == nil && r == (record{}) { // other names
+			err = errors.New("object without SpotPriceHistory: want JSON as of `aws ec2 describe-spot-price-history --output json`, or objects with timestamp, zone, instance_type and price")
+		}
 	}
 	if err != nil {
 		return j.fault(err)

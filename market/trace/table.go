@@ -47,7 +47,7 @@ func (c columns) row(fields []string, line int, product string) row {
 const awsText = "SPOTPRICEHISTORY"
 
 var (
-	separatorLine = regexp.MustCompile(`^[|+\-\s]*$`)
+	separatorLine = regexp.MustCompile(`^[|+\-:\s]*$`)
 	notInWords    = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
@@ -55,10 +55,13 @@ var (
 func readTable(in *bufio.Reader, c *collector) error {
 	head, _ := in.Peek(4096)
 	first := firstLine(string(head))
+	_, below, _ := strings.Cut(string(head), first)
+	below = firstLine(below)
+	framed := strings.Contains(first, "|") && below != "" && separatorLine.MatchString(below) // as psql shows tables
 	switch {
 	case first == "":
 		return errors.New("empty file")
-	case strings.HasPrefix(first, awsText), strings.HasPrefix(first, "|"), strings.HasPrefix(first, "+-"), strings.HasPrefix(first, "--"):
+	case strings.HasPrefix(first, awsText), strings.HasPrefix(first, "|"), strings.HasPrefix(first, "+-"), strings.HasPrefix(first, "--"), framed:
 		return readAWS(in, c)
 	}
 	rows := csv.NewReader(in)
@@ -231,6 +234,9 @@ var timeForms = []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T
 // parseTime reads a time, also as seconds or milliseconds since 1970.
 func parseTime(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
+	if since, found := strings.CutPrefix(text, "/Date("); found { // PowerShell
+		text, _, _ = strings.Cut(strings.TrimSuffix(since, ")/"), "+")
+	}
 	for _, form := range timeForms {
 		if at, err := time.Parse(form, text); err == nil {
 			return at.UTC(), nil

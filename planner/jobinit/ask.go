@@ -226,6 +226,11 @@ func (d *Dialogue) application(w *Wanted) (err error) {
 		}
 		proposed = Propose(w.Data, w.Target)
 	}
+	if proposed.App == "" && proposed.Why != "" {
+		if _, err := fmt.Fprintln(d.Out, proposed.Why); err != nil {
+			return err
+		}
+	}
 	if w.App, err = d.ask(w.App, question{flag: "app", text: "Application (" + strings.Join(d.Apps, ", ") + ")",
 		suggestion: proposed.App, check: among(d.Apps)}); err != nil {
 		return err

@@ -239,6 +239,8 @@ func dataCommand(path, target string) (*config.Command, error) {
 		return nil, fmt.Errorf("--target %s: %s has no such column with values to predict; it has %s", target, path, strings.Join(Propose(path, "").Columns, ", "))
 	case found.Guess:
 		return nil, fmt.Errorf("%s: nothing says which column to predict: add --target COLUMN, one of %s", path, strings.Join(found.Columns, ", "))
+	case found.App == "" && found.Why != "":
+		return nil, fmt.Errorf("%s; docs/applications.md has the forms that are read", found.Why)
 	case found.App == "":
 		return nil, fmt.Errorf("%s is no job file, script or training data of a known form; docs/applications.md has the forms, and `tierml init --data %[1]s` asks", path)
 	}

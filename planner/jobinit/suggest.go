@@ -159,7 +159,7 @@ func Propose(path, target string) look.Proposal {
 	defer file.Close()
 	p, err := look.At(apps.Input{Name: path, Data: file}, target)
 	if err != nil {
-		return look.Proposal{}
+		return look.Proposal{Why: err.Error()}
 	}
 	return p
 }
