@@ -84,8 +84,10 @@ func (w *world) kueue() {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
-		if out, err := exec.Command(os.Getenv("TIERML_KUBECTL"), "delete", "--ignore-not-found", "--timeout=2m", "-f", all).CombinedOutput(); err != nil {
-			w.Errorf("removing Kueue: %v\n%s", err, out)
+		// What stays concerns no pods.
+		if out, err := exec.Command(os.Getenv("TIERML_KUBECTL"), "delete", "--ignore-not-found", "mutatingwebhookconfiguration/kueue-mutating-webhook-configuration",
+			"validatingwebhookconfiguration/kueue-validating-webhook-configuration").CombinedOutput(); err != nil {
+			w.Errorf("removing Kueue's webhooks: %v\n%s", err, out)
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
