@@ -16,9 +16,9 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Resolved prints the job with every default filled in and every ${NAME} replaced, as a job file that loads
-// to the same job wherever it is kept (paths are absolute). Env is left out: nothing refers to it any more,
-// and its values may be private. So are fields whose value means "none".
+// Resolved prints the job with every default filled in and every ${NAME} replaced, as a job file that loads to the same job from any folder
+// (paths are absolute). Env is left out: nothing refers to it any more, and its values may be private. So are fields whose value means
+// "none".
 func (j *Job) Resolved() []byte {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
@@ -29,7 +29,7 @@ func (j *Job) Resolved() []byte {
 	return b.Bytes()
 }
 
-// MarshalJSON returns what Resolved prints, as JSON in the job file's own words.
+// MarshalJSON returns Resolved's output as JSON, in the job file's own words.
 func (j *Job) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(j.resolvedNode()))
 }
@@ -38,7 +38,7 @@ func (j *Job) resolvedNode() *yaml.Node {
 	withoutEnv := *j
 	withoutEnv.Env = nil
 	if j.anySize && j.Resources.AnyOf[0].Type == "" {
-		withoutEnv.Resources.AnyOf = nil // the planner names the type, where the job runs
+		withoutEnv.Resources.AnyOf = nil // the planner chooses the type, where the job runs
 	}
 	if j.Cloud != CloudLocal {
 		withoutEnv.Local = Local{}
@@ -115,7 +115,7 @@ func formatScalar(v reflect.Value) string {
 // plainDecimal is a number that JSON and YAML write alike.
 var plainDecimal = pattern.Of(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
-// scalarNode leaves numbers, true, false and times plain, and quotes what YAML would not take for text.
+// scalarNode leaves numbers, true, false and times plain, and quotes what YAML would not parse as a string.
 func scalarNode(s string) *yaml.Node {
 	n := textNode(s)
 	if _, m := parseTime(s); m == nil || plainDecimal().MatchString(s) || s == "true" || s == "false" {
@@ -124,7 +124,7 @@ func scalarNode(s string) *yaml.Node {
 	return n
 }
 
-// textNode is quoted where YAML would take it for something else than text.
+// textNode is quoted if YAML would not parse it as a string.
 func textNode(s string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s)
@@ -144,7 +144,7 @@ func freeNode(value any) *yaml.Node {
 	return n
 }
 
-// plain turns nodes into maps, slices and texts for encoding/json.
+// plain turns nodes into maps, slices and strings for encoding/json.
 func plain(n *yaml.Node) any {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -14,7 +14,7 @@ import (
 // Machines is a number of machines, or from Least to Most.
 type Machines struct{ Least, Most int }
 
-// Exactly returns one number of machines.
+// Exactly returns a fixed number of machines.
 func Exactly(n int) Machines { return Machines{n, n} }
 
 // String returns "4" or "1..4".
@@ -81,7 +81,7 @@ func (r Rate) String() string {
 		suffix string
 		size   float64
 	}{{"G", 1e9}, {"M", 1e6}, {"k", 1e3}} {
-		// Short forms are only for values that they give back exactly.
+		// Short forms are only for values that they represent exactly.
 		short := strconv.FormatFloat(float64(r)/unit.size, 'f', -1, 64)
 		if back, err := strconv.ParseFloat(short, 64); err == nil && float64(r) >= unit.size && back*unit.size == float64(r) {
 			return short + unit.suffix
@@ -96,7 +96,7 @@ type Quantity float64
 // String returns "124M", "61706".
 func (q Quantity) String() string { return Rate(q).String() }
 
-// Bandwidth is what a network link carries in one direction, in bytes per second.
+// Bandwidth is a network link's capacity in one direction, in bytes per second.
 type Bandwidth float64
 
 // String returns "1Gbit/s", "80Mbit/s".
@@ -109,7 +109,7 @@ func plus(orMore bool) string {
 	return ""
 }
 
-// mistake is what is wrong with a value and what to write instead.
+// mistake is the problem of a value and what to write instead.
 type mistake struct{ problem, instead string }
 
 func wrong(instead, problem string, args ...any) *mistake {
@@ -124,7 +124,7 @@ var durationUnits = []struct {
 	{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
 }
 
-// unitWords are units as people write them, with their short forms.
+// unitWords are usual spellings of units, with their short forms.
 var unitWords = map[string]string{
 	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m", "minute": "m", "minutes": "m",
 	"hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "week": "w", "weeks": "w",
@@ -243,7 +243,7 @@ var memoryForm = pattern.Of(`^([0-9]+(?:\.[0-9]+)?) ?([KMGTkmgt]i?[Bb]?)(\+?)$`)
 func parseMemory(s string) (Memory, *mistake) {
 	const forms = "write it as in 8GB, 7.5GB+ (at least) or 512MB"
 	if bare := strings.TrimSuffix(s, "+"); plainNumber().MatchString(bare) && !strings.HasPrefix(bare, "0") && len(bare) < 5 {
-		s = bare + "GB" + s[len(bare):] // of memory as machines have it nothing else can be meant
+		s = bare + "GB" + s[len(bare):] // for a machine's memory nothing else can be meant
 	}
 	m := memoryForm().FindStringSubmatch(s)
 	if m == nil {
@@ -320,7 +320,7 @@ func parseBandwidth(s string) (Bandwidth, *mistake) {
 	return Bandwidth(number), nil
 }
 
-// parseBool reads true and false; YAML's many other spellings are refused, as some read them differently.
+// parseBool reads true and false; YAML's many other spellings are refused, as parsers differ about them.
 func parseBool(s string) (bool, *mistake) {
 	switch s {
 	case "true":

@@ -65,7 +65,7 @@ var examples = map[string]string{
 
 var listIndex = pattern.Of(`\[[0-9]+\]`)
 
-// example shows how a field is written, the field itself included.
+// example shows how a field is written, including the field itself.
 func example(path string) string {
 	path = listIndex().ReplaceAllString(path, "[]")
 	if text, ok := exampleOf(path); ok {
@@ -80,7 +80,7 @@ func example(path string) string {
 	return name + ": 1"
 }
 
-// foreign are names from neighbouring tools, and where their idea is found here.
+// foreign are names from other tools, and the corresponding fields here.
 var foreign = map[string]string{
 	"accelerators": "write gpu: L40S:1, below resources", "gpus": "write gpu: L40S:1, below resources", "accelerator": "write gpu: L40S:1, below resources",
 	"availability_zones": "write zones, below resources", "commands": "write them in run",
@@ -117,8 +117,8 @@ var foreign = map[string]string{
 	"instance_count": "write count, below resources",
 }
 
-// unknown reports a field that does not exist and guesses which one was meant: one with a similar name
-// here, one of this name elsewhere, one that other tools call so.
+// unknown reports a field that does not exist and suggests the intended one: one with a similar name here, one of this name elsewhere, or
+// one that has this name in other tools.
 func (d *decoder) unknown(path string, key *yaml.Node, fields []member) {
 	names := make([]string, len(fields))
 	for i, f := range fields {

@@ -38,7 +38,7 @@ const ControllerPort = 7071
 // Named reports whether the job file names a job server, and how to reach it.
 func (k Controller) Named() bool { return k.Instance != "" || k.URL != "" || k.Tunnel != "" }
 
-// controller checks a block `controller`, and fills in what is usual.
+// controller checks a block `controller`, and fills in defaults.
 func (c *checker) controller(path string, k *Controller, kind string) {
 	setDefault(&k.Port, ControllerPort, c.written(path+".port"))
 	setDefault(&k.Type, kind, c.written(path+".type"))

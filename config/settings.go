@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// CheckMapping finds what keeps a text from being one YAML mapping, as a file of settings is; instead says what to write. It is in the words of a
-// job file's faults.
+// CheckMapping reports what keeps a text from being one YAML mapping, like a file of settings; instead says what to write. It uses the
+// words of a job file's faults.
 func CheckMapping(path string, text []byte, problem, instead string) error {
 	var node yaml.Node
 	if err := yaml.Unmarshal(text, &node); err != nil {
@@ -22,7 +22,7 @@ func CheckMapping(path string, text []byte, problem, instead string) error {
 		return Faults{{File: path, Line: root.Line, Column: root.Column, Problem: problem, Instead: instead}}
 	}
 	err := root.Decode(&map[string]any{})
-	if types, ok := errors.AsType[*yaml.TypeError](err); ok { // a key that is there twice
+	if types, ok := errors.AsType[*yaml.TypeError](err); ok { // a duplicate key
 		err = errors.New("yaml: " + strings.Join(types.Errors, "; "))
 	}
 	if err != nil {

@@ -2,7 +2,7 @@ package config
 
 import "fmt"
 
-// Sharing is what a scheduler of many jobs looks at: docs/scheduler.md. Elsewhere it changes nothing.
+// Sharing is input for a scheduler of many jobs: docs/scheduler.md. Elsewhere it changes nothing.
 type Sharing struct {
 	// Weight of the job's fair share of shared hosts. Default 1.
 	Weight float64 `yaml:"weight"`
@@ -17,7 +17,7 @@ type Sharing struct {
 	Feedback []Feedback `yaml:"feedback"`
 }
 
-// sharing checks what a scheduler looks at.
+// sharing checks a scheduler's input.
 func (c *checker) sharing() {
 	if j := c.job; j.Weight < 0 || j.Weight == 0 && c.written("weight") {
 		c.fault("weight", "must be above zero", "write 1, or 2 for twice the share")

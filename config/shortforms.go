@@ -6,11 +6,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// machineFields are the fields of an entry of resources.any_of that may stand in resources itself, where one entry is all there is.
+// machineFields are the fields of an entry of resources.any_of that may be in resources itself, if there is only one entry.
 var machineFields = []string{"type", "cpus", "memory", "arch"}
 
-// shortForms writes out the short forms of a job file: `resources: {cpus: 4+}` for `resources: {any_of: [{cpus: 4+}]}`, and a type
-// for an entry of any_of. What makes no sense stays, to be reported where it stands.
+// shortForms expands the short forms of a job file: `resources: {cpus: 4+}` to `resources: {any_of: [{cpus: 4+}]}`, and a type to an entry
+// of any_of. What makes no sense stays, to be reported in its place.
 func shortForms(root *yaml.Node) {
 	resources := fieldNode(root, "resources")
 	if resources == nil || resources.Kind != yaml.MappingNode {

@@ -35,11 +35,10 @@ type Sweep struct {
 	MaxDuration time.Duration `yaml:"max_duration"`
 }
 
-// Choices are what a setting may be: a list, or one text with a range.
+// Choices are the possible values of a setting: a list, or one string with a range.
 type Choices []string
 
-// Feedback is a comparison of all trials that have come so far. A trial rests there, with its state saved, until it is certain whether
-// it continues.
+// Feedback is a comparison of all trials so far. A trial pauses there, with its state saved, until it is certain whether it continues.
 type Feedback struct {
 	// At is the step, or a clock at which the test loss is measured. Required.
 	At int `yaml:"at" job:"required"`
@@ -56,7 +55,7 @@ const (
 
 const mostTrials = 10_000
 
-// Trials returns the job's sweep; nil = it has none.
+// Trials returns the job's sweep; nil = none.
 func (j *Job) Trials() *trials.Sweep {
 	if len(j.Sweep.Envs) == 0 {
 		return nil
@@ -83,7 +82,7 @@ func (s *Sweep) of(settings map[string]Choices) *trials.Sweep {
 	return sweep
 }
 
-// TrialsOfParams returns an application's sweep; nil = the job has none.
+// TrialsOfParams returns an application's sweep; nil = none.
 func (j *Job) TrialsOfParams() *trials.Sweep {
 	if len(j.Sweep.Params) == 0 {
 		return nil
@@ -114,7 +113,7 @@ func (j *Job) Trial(settings map[string]string) *Job {
 	}
 	for name, value := range settings {
 		var v any
-		_ = yaml.Unmarshal([]byte(value), &v) // a scalar: it was one in the file, or a number that was drawn
+		_ = yaml.Unmarshal([]byte(value), &v) // a scalar: it was one in the file, or a drawn number
 		trial.Train.Params[name] = v
 	}
 	return &trial
@@ -155,7 +154,7 @@ func (c *checker) sweep() {
 	c.feedback(n)
 }
 
-// sweepOfApp checks an application's sweep. Which settings there are is checked with the data.
+// sweepOfApp checks an application's sweep. The existing settings are checked with the data.
 func (c *checker) sweepOfApp() {
 	s := &c.job.Sweep
 	if !c.written("sweep") {
@@ -222,7 +221,7 @@ func (c *checker) drawn(field string, settings map[string]Choices) {
 	}
 }
 
-// usualSamples is how many trials a sweep has that says no number.
+// usualSamples is the default number of trials.
 const usualSamples = 16
 
 // fewCombinations reports whether all settings are lists and random draws would repeat their combinations.
@@ -236,7 +235,7 @@ func fewCombinations(settings map[string]Choices) bool {
 	return true
 }
 
-// setting checks what a setting may be; one with a single value belongs to its home.
+// setting checks the possible values of a setting; one with a single value belongs to its home.
 func (c *checker) setting(field string, choices Choices, home string) {
 	if len(choices) == 0 {
 		c.fault(field, "has no values", "write a list such as [16, 32], or a range such as log 1e-4..1")

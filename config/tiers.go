@@ -37,7 +37,7 @@ func (j *Job) Terms() apps.Terms {
 
 const mostParameters = 1 << 40
 
-// tiers checks a program that trains on parameter servers, and makes training of it: a replica is a split, and a clock a round.
+// tiers checks a program that trains on parameter servers, and makes it training: a replica is a split, and a clock a round.
 func (c ownProgram) tiers() {
 	j, t := c.job, &c.job.Tiers
 	for field, instead := range map[string]string{
@@ -90,7 +90,7 @@ func (c ownProgram) tiers() {
 	}
 }
 
-// machines checks what the job says of the machines that it trains on.
+// machines checks the job's statements about its machines.
 func (c ownProgram) machines() {
 	j := c.job
 	if !c.written("policy") && j.Policy == Auto {
@@ -110,5 +110,6 @@ func byRestart(p bidding.Policy) bool {
 	return restarts
 }
 
-// onlyReliableServe is the transient machines for each reliable one up to which these serve alone, unless measured load says otherwise.
+// onlyReliableServe is the number of transient machines for each reliable one up to which the reliable ones serve alone, unless measured
+// load says otherwise.
 const onlyReliableServe = 64

@@ -10,14 +10,14 @@ import (
 	"github.com/tierml/tierml/sched/trials"
 )
 
-// Tuning is whether settings are sought while a job runs: nil = they are not; empty = those of training; else a program's knobs, each with a list
-// of whole numbers, or a range.
+// Tuning selects the settings to tune while a job runs: nil = none; empty = those of training; else a program's knobs, each with a list of
+// whole numbers, or a range.
 type Tuning map[string]Choices
 
 // TunesTraining reports whether settings of training are sought.
 func (j *Job) TunesTraining() bool { return j.Tune != nil && len(j.Tune) == 0 }
 
-// Knobs returns a program's, sorted by name.
+// Knobs returns a program's knobs, sorted by name.
 func (j *Job) Knobs() (knobs []trials.Range) {
 	for _, name := range slices.Sorted(maps.Keys(j.Tune)) {
 		k, _ := knobOf(name, j.Tune[name]) // checked with the file
@@ -46,7 +46,7 @@ func knobOf(name string, choices Choices) (trials.Range, error) {
 	return trials.Range{Name: name, Values: choices}, nil
 }
 
-// mostKnobs bounds what is sought at a time: each takes trials.
+// mostKnobs bounds the knobs tuned at a time: each needs trials.
 const mostKnobs = 8
 
 func (c *checker) tuned() {
@@ -86,7 +86,7 @@ func (c *checker) tuned() {
 	}
 }
 
-// untunable says why a job's policy leaves nothing to tune, and what to do; empty = there is something, or it is not requested.
+// untunable returns why a job's policy leaves nothing to tune, and the remedy; empty = there is something, or it is not requested.
 func (j *Job) untunable() (problem, instead string) {
 	switch {
 	case !j.TunesTraining():

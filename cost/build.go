@@ -12,9 +12,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Report reports the run as of a time; a zero time means AsOf, all that the journal knows. Machines whose
-// end is not known are still running then and owe what is due. It is an error when a price that the bill
-// needs is not in the journal.
+// Report reports the run as of a time; a zero time means AsOf, all that the journal knows. Machines whose end is unknown are still running
+// then and owe what is due. It is an error if a price that the bill needs is not in the journal.
 func (l *Ledger) Report(asOf time.Time) (*Report, error) {
 	if !l.started {
 		return nil, fmt.Errorf("the journal is empty")
@@ -42,13 +41,13 @@ func (l *Ledger) Report(asOf time.Time) (*Report, error) {
 	return r, nil
 }
 
-// bill is a machine with what it owes.
+// bill is a machine with its charges.
 type bill struct {
 	*machine
 	charges []market.Charge
 }
 
-// bills are in the order of launch time and name.
+// bills are ordered by launch time and name.
 func (l *Ledger) bills(asOf time.Time) ([]bill, error) {
 	var bills []bill
 	for _, m := range l.order {
@@ -99,7 +98,7 @@ func (l *Ledger) trained() Training {
 		out.Epochs = float64(out.Clocks) / l.start.ClocksPerEpoch
 	}
 	out.TrainLoss, out.TestLoss = t.last()
-	for _, e := range []*journal.Entry{l.export, l.done} { // measured with the model that was saved
+	for _, e := range []*journal.Entry{l.export, l.done} { // measured with the saved model
 		if e != nil && e.TestLoss != nil {
 			out.TestLoss = e.TestLoss
 		}
@@ -116,14 +115,14 @@ func (l *Ledger) trained() Training {
 	return out
 }
 
-// served returns what the last profile says; nil = there is none.
+// served returns the last profile's figures; nil = none.
 func (l *Ledger) served() *Serving {
 	if l.profile == nil || l.profile.Seconds <= 0 {
 		return nil
 	}
 	d, err := l.profile.ProfileDetails()
 	if err != nil {
-		return nil // add has looked
+		return nil // add has checked
 	}
 	out := &Serving{Clock: l.profile.Clock, ClockSeconds: l.profile.Seconds}
 	for _, nanos := range d.Serving {
@@ -272,7 +271,7 @@ type milestone struct {
 	note string
 }
 
-// milestones returns the job's target, and the best test loss with some to spare.
+// milestones returns the job's target, and the best test loss with a margin.
 func (l *Ledger) milestones() []milestone {
 	var out []milestone
 	if l.start.TargetLoss > 0 {

@@ -15,8 +15,7 @@ type Named struct {
 	Report *Report `json:"report"`
 }
 
-// WriteComparison sets the figures of several runs side by side, as a table, and the later ones
-// against the first.
+// WriteComparison shows the figures of several runs side by side, as a table, and the later ones relative to the first.
 func WriteComparison(w io.Writer, width int, runs []Named) error {
 	t := newText(w, width, comparisonWidth)
 	tab := &grid.Grid{Head: []string{"run", "policy", "outcome", ">clocks", ">hours", ">US$", ">machine h", ">evicted",

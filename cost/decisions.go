@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Decision is a plan or a purchase, with its reason and what else could have been bought.
+// Decision is a plan or a purchase, with its reason and the alternatives.
 type Decision struct {
 	T       time.Time  `json:"t"`
 	Kind    string     `json:"kind"` // "plan" or "intent"
@@ -21,21 +21,21 @@ type Decision struct {
 	Options []Option   `json:"options,omitempty"` // the chosen ones first, then by the price of a vCPU
 }
 
-// Option is a pool as it was seen when something was decided.
+// Option is a pool as it was seen at a decision.
 type Option struct {
 	Pool         string      `json:"pool"`
-	Price        *market.USD `json:"price,omitempty"`    // per machine and hour; absent when unknown
+	Price        *market.USD `json:"price,omitempty"`    // per machine and hour; absent if unknown
 	PerVCPU      float64     `json:"per_vcpu,omitempty"` // US dollars an hour
 	OnDemand     market.USD  `json:"on_demand,omitempty"`
 	Bid          market.USD  `json:"bid,omitempty"`
 	MTTF         float64     `json:"mttf,omitempty"` // market seconds; 0 = unknown
 	MTTFCensored bool        `json:"mttf_censored,omitempty"`
 	Chosen       bool        `json:"chosen,omitempty"`
-	Cheaper      bool        `json:"cheaper,omitempty"` // a vCPU cost less than in what was chosen
+	Cheaper      bool        `json:"cheaper,omitempty"` // a vCPU cost less than in the chosen ones
 	Why          string      `json:"why,omitempty"`     // or why not
 }
 
-// decide notes a plan or an intent.
+// decide records a plan or an intent.
 func (l *Ledger) decide(e journal.Entry) {
 	d := Decision{T: e.T, Kind: string(e.Kind), Pool: e.Pool, Tier: e.Tier, Count: e.Count, Why: e.Why}
 	if bid, err := market.ParseUSD(e.Bid); err == nil {
@@ -76,7 +76,7 @@ func (o Option) rank() float64 {
 	return o.PerVCPU
 }
 
-// pricesAt returns what the journal knows of an intent without what was considered: the prices of then.
+// pricesAt returns what the journal knows about an intent without its alternatives: the prices at that time.
 func (l *Ledger) pricesAt(e journal.Entry) (seen []journal.PlanPool) {
 	for _, pool := range l.prices.pools() {
 		p := journal.PlanPool{Pool: pool.String(), Chosen: pool.String() == e.Pool}
@@ -113,8 +113,7 @@ func (l *Ledger) option(p journal.PlanPool) Option {
 	return o
 }
 
-// Considered returns the expected time, in market seconds, that each pool would last, as it was seen last; those without one are
-// not there.
+// Considered returns the expected time, in market seconds, that each pool would last, as last seen; pools without one are absent.
 func (l *Ledger) Considered() map[string]float64 {
 	out := map[string]float64{}
 	for _, d := range l.decisions {

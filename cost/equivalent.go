@@ -10,12 +10,11 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Equivalent is what the undisturbed work costs on the cheapest suitable on-demand fleet: the work of every
-// clock that the model holds, counted once (what was lost or repeated is not), at the fleet's declared
-// compute rate and with what the plan says that its clocks take besides computing, with no start-up and no
-// rounding up of hours. These make it less than what a real on-demand run would pay, so the saving is not flattered.
+// Equivalent is the cost of the undisturbed work on the cheapest suitable on-demand fleet: the work of every clock in the model, counted
+// once (without lost or repeated work), at the fleet's declared compute rate and with the plan's time for other parts of clocks, without
+// start-up or rounding up of hours. This is less than a real on-demand run would pay, so the saving is not flattered.
 //
-// How fast another type would run a program is unknown: it is the type on which they ran longest, billed by the run's rules.
+// How fast another type would run a program is unknown: it uses the type on which they ran longest, billed by the run's rules.
 type Equivalent struct {
 	Pool         string     `json:"pool"`
 	Count        int        `json:"count"`
@@ -23,12 +22,12 @@ type Equivalent struct {
 	FLOPS        float64    `json:"flops"`          // of one machine, per wall-clock second
 	Work         float64    `json:"work"`           // floating-point operations
 	Beside       float64    `json:"beside"`         // market seconds of a clock in which the fleet does not compute
-	Hours        float64    `json:"hours"`          // market hours that the fleet takes
+	Hours        float64    `json:"hours"`          // market hours that the fleet needs
 	USD          market.USD `json:"usd"`
 }
 
-// equivalent uses the fleet of the plan; without a plan, the type that computes most for a dollar, in the
-// number that the job wants. It is false when the journal names no fleet with a price and a compute rate.
+// equivalent uses the fleet of the plan; without a plan, the type with the most computing per dollar, in the number that the job wants. It
+// returns false if the journal names no fleet with a price and a compute rate.
 func (l *Ledger) equivalent() (Equivalent, bool) {
 	e, t, ok := l.plannedFleet()
 	if !ok {
@@ -55,7 +54,7 @@ func (l *Ledger) equivalent() (Equivalent, bool) {
 	return e, true
 }
 
-// measuredType returns the type on which the programs did most of what counts, on demand.
+// measuredType returns the type on which the programs did most of the work that counts, on demand.
 func (l *Ledger) measuredType(asOf time.Time) (pool market.Pool, t machineType, ran bool) {
 	hours := map[market.Pool]time.Duration{}
 	for _, a := range l.programs.attempts {
@@ -112,7 +111,7 @@ func (l *Ledger) cheapestFleet() (Equivalent, machineType, bool) {
 	return Equivalent{Pool: pool.String(), Count: max(1, count+l.start.Reliable.Count)}, best, true
 }
 
-// sameMachines returns what the machines' own hours would have cost on demand, to the second.
+// sameMachines returns the on-demand cost of the machines' own hours, to the second.
 func (l *Ledger) sameMachines(asOf time.Time) market.USD {
 	var sum market.USD
 	for _, m := range l.order {

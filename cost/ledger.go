@@ -18,14 +18,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Ledger accumulates a run's journal. Its zero value is empty and ready for the `start` line. It is
-// not safe for concurrent use.
+// Ledger accumulates a run's journal. Its zero value is empty and ready for the `start` line. It is not safe for concurrent use.
 //
-// Invariant: it follows from the entries in their order alone. So the same lines give the same report during a run, at its end and years
+// Invariant: it depends only on the entries in their order. So the same lines give the same report during a run, at its end and years
 // later, for real and simulated runs.
 //
-// `charge` lines are not trusted: Report computes each machine's bill again from its life and its pool's prices, and warns when the
-// sums of a finished run differ. Only in a `billed` run the lines are the bills.
+// `charge` lines are not trusted: Report computes each machine's bill again from its life and its pool's prices, and warns when the sums of
+// a finished run differ. Only in a `billed` run the lines are the bills.
 type Ledger struct {
 	started bool
 	resumed []time.Time
@@ -67,7 +66,7 @@ type stageChange struct {
 	why string
 }
 
-// Add takes the next entry. After an error, which names the entry's fault, the ledger is unchanged.
+// Add processes the next entry. After an error, which names the entry's fault, the ledger is unchanged.
 func (l *Ledger) Add(e journal.Entry) error {
 	if err := l.add(e); err != nil {
 		return fmt.Errorf("%q entry of %s: %w", e.Kind, e.T.Format(time.RFC3339), err)
@@ -146,8 +145,8 @@ func (l *Ledger) addTuning(e journal.Entry) error {
 	return nil
 }
 
-// addStart reads what the whole run rests on. A resumed run starts again; its clock mapping is then a new
-// one, but it is billed by the same rules.
+// addStart reads the basis of the whole run. A resumed run starts again; its clock mapping is then a new one, but it is billed by the same
+// rules.
 func (l *Ledger) addStart(e journal.Entry) error {
 	d, err := e.StartDetails()
 	if err != nil {
@@ -238,7 +237,7 @@ func (l *Ledger) warn(format string, args ...any) {
 // Finished reports whether the journal has its `done` line: all machines have ended, and their ends are known.
 func (l *Ledger) Finished() bool { return l.done != nil }
 
-// AsOf returns the time of which the journal knows: its last entry, or a machine's end if that is later.
+// AsOf returns the latest time that the journal knows: its last entry, or a machine's end if that is later.
 func (l *Ledger) AsOf() time.Time {
 	last := l.last
 	for _, m := range l.order {
@@ -262,7 +261,7 @@ func (l *Ledger) Spent(asOf time.Time) (market.USD, error) {
 	return sum, nil
 }
 
-// Saved returns the on-demand cost of the work done, less the money spent.
+// Saved returns the on-demand cost of the work done, minus the money spent.
 func (l *Ledger) Saved(asOf time.Time) (market.USD, error) {
 	spent, err := l.Spent(asOf)
 	if err != nil {
@@ -278,7 +277,7 @@ func (l *Ledger) Saved(asOf time.Time) (market.USD, error) {
 	return equivalent.USD - spent, nil
 }
 
-// Rate returns what the machines that run at a time cost per hour, at the prices of then.
+// Rate returns the hourly cost of the machines that run at a time, at the prices of that time.
 func (l *Ledger) Rate(at time.Time) market.USD {
 	var sum market.USD
 	for _, m := range l.order {
@@ -295,8 +294,8 @@ func (l *Ledger) Rate(at time.Time) market.USD {
 	return sum
 }
 
-// due returns what a machine owes. A live view asks often: for a machine that has ended the answer is kept until
-// its end or the prices of its pool change.
+// due returns what a machine owes. A live view asks often: for a machine that has ended the answer is cached until its end or the prices of
+// its pool change.
 func (l *Ledger) due(m *machine, asOf time.Time) (market.USD, error) {
 	final := m.ended() && !m.usage.End.After(asOf)
 	version := settled{end: m.usage.End, by: m.usage.EndedBy, prices: l.prices.len(m.usage.Pool)}
@@ -314,7 +313,7 @@ func (l *Ledger) due(m *machine, asOf time.Time) (market.USD, error) {
 	return sum, nil
 }
 
-// Charges returns what a machine owes until a time, and its pool; nothing of one that the journal does not mention.
+// Charges returns what a machine owes until a time, and its pool; nothing for one that the journal does not mention.
 func (l *Ledger) Charges(id string, asOf time.Time) (market.Pool, []market.Charge, error) {
 	m := l.machines[id]
 	if m == nil {
@@ -324,7 +323,7 @@ func (l *Ledger) Charges(id string, asOf time.Time) (market.Pool, []market.Charg
 	return m.usage.Pool, charges, err
 }
 
-// charges returns a machine's bill; nothing while it is not launched yet.
+// charges returns a machine's bill; nothing before it is launched.
 func (l *Ledger) charges(m *machine, asOf time.Time) ([]market.Charge, error) {
 	if m.usage.Start.After(asOf) {
 		return nil, nil

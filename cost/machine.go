@@ -18,13 +18,13 @@ type machine struct {
 	end      journal.Kind // the kind that reported the end
 	why      string       // of the end
 
-	settled settled // what owes rests on
+	settled settled // cached inputs of owes
 	owes    market.USD
 	used    steps
-	billed  []market.Charge // by the `charge` lines, where they are the bill
+	billed  []market.Charge // by the `charge` lines, if they are the bill
 }
 
-// settled is what the bill of a machine that has ended depends on.
+// settled is what the bill of an ended machine depends on.
 type settled struct {
 	end    time.Time
 	by     market.EndedBy
@@ -71,7 +71,7 @@ func (l *Ledger) launch(id, tier string, u market.Usage) *machine {
 	return m
 }
 
-// tierOf returns where a machine belongs that no journal line puts anywhere.
+// tierOf returns the tier of a machine that no journal line assigns.
 func tierOf(pool market.Pool) string {
 	if pool.Class == market.Spot {
 		return transientTier
@@ -84,7 +84,7 @@ const (
 	reliableTier  = "reliable"
 )
 
-// addToMachine notes what happened to a machine. Repeated entries are harmless.
+// addToMachine records an event of a machine. Repeated entries are harmless.
 func (l *Ledger) addToMachine(e journal.Entry) {
 	m, ok := l.machines[e.Instance]
 	if !ok {
@@ -124,7 +124,7 @@ func (m *machine) leave(t time.Time) {
 	}
 }
 
-// end notes a machine's end. Of several entries the last one with the provider's time holds.
+// end records a machine's end. Of several entries the last one with the provider's time counts.
 func (l *Ledger) end(m *machine, e journal.Entry, by market.EndedBy) {
 	m.leave(e.T)
 	if !hasEnd(e) && m.ended() {
@@ -200,7 +200,7 @@ func (i interval) holds(t time.Time) bool {
 	return !t.Before(i.from) && (i.to.IsZero() || t.Before(i.to))
 }
 
-// merge makes sorted intervals of any, none of which overlap.
+// merge turns any intervals into sorted ones that do not overlap.
 func merge(in []interval) []interval {
 	in = slices.Clone(in)
 	slices.SortStableFunc(in, func(a, b interval) int { return a.from.Compare(b.from) })

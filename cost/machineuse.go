@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// mostUse bounds what is kept of a machine's use over time: beyond it, two neighbours become one. mostUseInAll does so for a report.
+	// mostUse bounds the stored steps of a machine's use: beyond it, two neighbours are merged. mostUseInAll does so for a report.
 	mostUse      = 240
 	mostUseInAll = 4800
 	leastUse     = 8
 )
 
-// MachineUse is what a machine, or where jobs share it this run's part, has used over time.
+// MachineUse is the use over time of a machine or, if jobs share it, of this run's part.
 type MachineUse struct {
 	Machine string    `json:"machine"`
 	Pool    string    `json:"pool"`
@@ -24,19 +24,19 @@ type MachineUse struct {
 	Steps   []UseStep `json:"steps"`
 }
 
-// UseStep is what was used in the Seconds of wall clock before At.
+// UseStep is the use in the Seconds of wall clock before At.
 type UseStep struct {
 	At        time.Time `json:"at"`
 	Seconds   float64   `json:"seconds"`
-	Cores     float64   `json:"cores"`                  // of processor time, in the mean
+	Cores     float64   `json:"cores"`                  // of processor time, on average
 	Memory    int64     `json:"memory_bytes,omitempty"` // at its peak
-	GPU       float64   `json:"gpu,omitempty"`          // share of the time, in the mean of all GPUs
+	GPU       float64   `json:"gpu,omitempty"`          // share of the time, averaged over all GPUs
 	GPUMemory int64     `json:"gpu_memory_bytes,omitempty"`
 	In        float64   `json:"bytes_in_per_second,omitempty"`
 	Out       float64   `json:"bytes_out_per_second,omitempty"`
 }
 
-// and returns both steps as one.
+// and merges both steps.
 func (s UseStep) and(o UseStep) UseStep {
 	both := s.Seconds + o.Seconds
 	mean := func(a, b float64) float64 { return (a*s.Seconds + b*o.Seconds) / both }
@@ -44,11 +44,11 @@ func (s UseStep) and(o UseStep) UseStep {
 		GPUMemory: max(s.GPUMemory, o.GPUMemory), In: mean(s.In, o.In), Out: mean(s.Out, o.Out)}
 }
 
-// steps are in the order of time.
+// steps are in order of time.
 type steps []UseStep
 
 func (s *steps) add(e journal.Entry) {
-	if e.Seconds <= 0 { // no controller writes that, but a journal may be anybody's
+	if e.Seconds <= 0 { // no controller writes that, but a journal may come from anywhere
 		return
 	}
 	*s = append(*s, UseStep{At: e.T, Seconds: e.Seconds, Cores: e.CPU / e.Seconds, Memory: e.Memory, GPU: e.GPU / e.Seconds, GPUMemory: e.GPUMemory,
@@ -70,7 +70,7 @@ func (s steps) halved() (out steps) {
 	return out
 }
 
-// Whole returns the use of all the time as one step; false where none is known.
+// Whole returns the use of all the time as one step; false if none is known.
 func (m MachineUse) Whole() (all UseStep, ok bool) {
 	for i, s := range m.Steps {
 		if all = all.and(s); i == 0 {
@@ -80,7 +80,7 @@ func (m MachineUse) Whole() (all UseStep, ok bool) {
 	return all, len(m.Steps) > 0
 }
 
-// machineUse returns what machines have used over time; nothing of those of which nothing is known.
+// machineUse returns machines' use over time; nothing for those without data.
 func (l *Ledger) machineUse(asOf time.Time) (out []MachineUse) {
 	for _, m := range l.order {
 		if len(m.used) > 0 {

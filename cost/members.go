@@ -31,9 +31,10 @@ type Member struct {
 	Began    *time.Time `json:"began,omitempty"`
 	Ended    *time.Time `json:"ended,omitempty"`
 	Why      string     `json:"why,omitempty"` // its attempt ended
-	// Output is the end of what an attempt that failed had written.
+	// Output is the end of a failed attempt's output.
 	Output string `json:"output,omitempty"`
-	// SavedStep is that of the newest state; absent = none was saved. Lost is the market time of work since then that the newest attempt has lost.
+	// SavedStep is the step of the newest state; absent = none was saved. Lost is the market time of work since then that the newest
+	// attempt has lost.
 	SavedStep *int64  `json:"saved_step,omitempty"`
 	Lost      float64 `json:"lost_seconds,omitempty"`
 }
@@ -49,7 +50,7 @@ type memberFacts struct {
 	settings map[string]string // of a sweep's trial
 	dropped  string            // why; empty = it was not
 	losses   []clockPoint
-	every    int64 // steps from one of these to the next
+	every    int64 // steps between two of these
 }
 
 // keptLosses bounds the losses of a member.
@@ -72,7 +73,7 @@ func (p *running) addMember(e journal.Entry, began bool) {
 	if e.TrainLoss != nil {
 		f.addLoss(e)
 	} else if e.Kind == journal.ProgramStep {
-		f.loss = nil // it was no number
+		f.loss = nil // it was NaN
 	}
 	switch e.Kind {
 	case journal.ProgramStart:
@@ -85,14 +86,14 @@ func (p *running) addMember(e journal.Entry, began bool) {
 	case journal.ProgramEnd:
 		f.code, f.why, f.output = e.Code, e.Why, e.Log
 		if e.Outcome == journal.Finished && f.settings != nil {
-			f.loss = e.TrainLoss // a trial's result; absent where it is no number
+			f.loss = e.TrainLoss // a trial's result; absent if NaN
 		}
 	case journal.ProgramDropped:
 		f.dropped = cmp.Or(e.Why, "dropped")
 	}
 }
 
-// addLoss notes a loss. Of very many those stay that are evenly spread over the steps.
+// addLoss records a loss. Of very many, evenly spread ones stay.
 func (f *memberFacts) addLoss(e journal.Entry) {
 	f.loss = e.TrainLoss
 	if n := len(f.losses); n > 0 && e.Clock < f.losses[n-1].clock+max(f.every, 1) && e.Clock >= f.losses[n-1].clock {
@@ -128,7 +129,7 @@ func (p *running) list(machines map[string]*machine, asOf time.Time) (out []Memb
 			m.Output = f.output
 		}
 		if len(p.members) > 1 && strings.HasPrefix(name, "rank-") {
-			m.Step, m.Loss = 0, nil // a gang has one step, which the journal notes by whichever rank reports it
+			m.Step, m.Loss = 0, nil // a gang has one step, which the journal records for whichever rank reports it
 		}
 		out = append(out, m)
 	}
@@ -141,13 +142,13 @@ func (p *running) list(machines map[string]*machine, asOf time.Time) (out []Memb
 // Failure is what is known about a run's failure: of its own, or of its rank or task that failed last.
 type Failure struct {
 	Why    string  `json:"why"`
-	Member *Member `json:"program,omitempty"` // absent where an application was trained, or nothing has run
+	Member *Member `json:"program,omitempty"` // absent if an application was trained, or nothing has run
 	Output string  `json:"output,omitempty"`  // the last lines of the program's output, or of the agent's log
-	Others int     `json:"others,omitempty"`  // ranks or tasks that failed besides
+	Others int     `json:"others,omitempty"`  // further ranks or tasks that failed
 	Lost   string  `json:"lost"`              // in words
 }
 
-// outputLines is how many of a program's last lines explain a failure.
+// outputLines is the number of a program's last lines that explain a failure.
 const outputLines = 20
 
 // Failure returns why the run, or a task of it, has failed; nil = neither has.
@@ -200,7 +201,7 @@ func (m *Member) Place() string {
 	return text
 }
 
-// lostWords returns what a member that ended has lost, and from where it can resume.
+// lostWords describes what an ended member has lost, and from where it can resume.
 func (m *Member) lostWords() string {
 	switch work := words.Duration(m.Lost) + " of work"; {
 	case m.SavedStep == nil && m.Lost == 0:
@@ -214,7 +215,7 @@ func (m *Member) lostWords() string {
 	}
 }
 
-// instant is nil for the zero time.
+// instant returns nil for the zero time.
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

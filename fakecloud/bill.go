@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Bill is what the machines of some launch records cost.
+// Bill is the cost of the machines in some launch records.
 type Bill struct {
 	Rules string     `json:"rules"`
 	AsOf  time.Time  `json:"as_of"` // machines without an end are billed for what was due then
@@ -38,8 +38,8 @@ type Charge struct {
 	Note   string     `json:"note,omitempty"`
 }
 
-// NewBill makes the bill as of the last record: for a cloud that was killed, that is until when it is known to
-// have been alive. Histories must have every pool in the records (Config.Histories).
+// NewBill makes the bill as of the last record: for a cloud that was killed, the last time at which it is known to have been alive.
+// Histories must have every pool in the records (Config.Histories).
 func NewBill(records []Record, rules market.RuleBook, histories map[market.Pool]*market.History) (Bill, error) {
 	var asOf time.Time
 	for _, r := range records {
@@ -50,8 +50,7 @@ func NewBill(records []Record, rules market.RuleBook, histories map[market.Pool]
 	return NewBillAsOf(records, rules, histories, asOf)
 }
 
-// NewBillAsOf makes the bill as it was, or would have been, at a time: machines that ended later still ran, and
-// those launched later were not there.
+// NewBillAsOf makes the bill as of a time: machines that ended later were still running, and those launched later did not exist.
 func NewBillAsOf(records []Record, rules market.RuleBook, histories map[market.Pool]*market.History, asOf time.Time) (Bill, error) {
 	lines, err := lives(records)
 	if err != nil {
@@ -84,9 +83,8 @@ func NewBillAsOf(records []Record, rules market.RuleBook, histories map[market.P
 	return bill, nil
 }
 
-// CloudKilled is the reason on the bill of machines that ran when their cloud was killed, once another cloud
-// has gone on with its records: they are off the bill since the killed one was last known to be alive. Hours
-// begun until then are paid.
+// CloudKilled is the reason on the bill of machines that ran when their cloud was killed, once another cloud has continued with its
+// records: they are not billed since the killed one was last known to be alive. Hours that had begun are paid.
 const CloudKilled = "Cloud.Killed"
 
 // lives joins launches with their ends.

@@ -21,21 +21,20 @@ type Cloud struct {
 	config   Config
 	listener net.Listener
 	server   *http.Server
-	poke     chan struct{}  // the market's loop looks again
+	poke     chan struct{}  // makes the market's loop check again
 	machines sync.WaitGroup // one per instance process
 
 	mu      sync.Mutex
 	region  *region.Region
 	now     time.Time // latest market time seen
-	script  []step    // still to come, by time
+	script  []step    // future steps, by time
 	running map[string]*machine
 	cores   cores
 	records *recorder
 	err     error // why Run must end
 }
 
-// New checks the configuration, opens the records and the API's port. Nothing happens before Run, and Run is
-// what releases both.
+// New checks the configuration, opens the records and the API's port. Nothing happens before Run, which also releases both.
 func New(c Config) (*Cloud, error) {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {
@@ -81,7 +80,7 @@ func newCloud(c Config, records *recorder) (*Cloud, error) {
 	return cloud, nil
 }
 
-// operationTime (wall) is how long Compute Engine's operations take here.
+// operationTime (wall) is the duration of Compute Engine's operations here.
 const operationTime = 50 * time.Millisecond
 
 // api speaks the provider's protocol.
@@ -93,14 +92,14 @@ func (c *Cloud) api() http.Handler {
 	return query.New(c, c.config.Log)
 }
 
-// Endpoint returns the URL of the API, known from New on. Connections wait until Run.
+// Endpoint returns the URL of the API, known after New. Connections wait until Run.
 func (c *Cloud) Endpoint() string { return "http://" + c.listener.Addr().String() }
 
-// shutdownTime is what requests under way get when the cloud ends.
+// shutdownTime bounds requests in progress when the cloud ends.
 const shutdownTime = time.Second
 
-// Run serves until ctx is done. Then it takes no more requests, terminates every instance and waits until
-// their processes have ended. A cloud that is killed leaves its instances running: they stop themselves.
+// Run serves until ctx is done. Then it accepts no more requests, terminates every instance and waits until their processes have ended. A
+// cloud that is killed leaves its instances running: they stop themselves.
 func (c *Cloud) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -130,7 +129,7 @@ func (c *Cloud) open() {
 	})
 }
 
-// close ends what runs and says so in the records.
+// close ends running instances and records it.
 func (c *Cloud) close() error {
 	c.Do(func(r *region.Region, now time.Time) { r.TerminateAll(now) })
 	c.machines.Wait()
@@ -147,8 +146,7 @@ func (c *Cloud) close() error {
 // shortestWait keeps rounding in the clock's mapping from making the loop spin.
 const shortestWait = time.Millisecond
 
-// replay lets the market and the script happen when they are due, and ticks, until ctx is done. It sleeps in
-// between.
+// replay runs the market and the script in time, and ticks, until ctx is done. It sleeps in between.
 func (c *Cloud) replay(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -180,7 +178,7 @@ func (c *Cloud) replay(ctx context.Context) {
 	}
 }
 
-// nextDue returns the market time of what happens next.
+// nextDue returns the market time of the next event.
 func (c *Cloud) nextDue() (time.Time, bool) {
 	at, ok := c.region.NextWake()
 	if len(c.script) > 0 && (!ok || c.script[0].at.Before(at)) {
@@ -189,8 +187,7 @@ func (c *Cloud) nextDue() (time.Time, bool) {
 	return at, ok
 }
 
-// Do gives f the region at the present market time, after everything due until then, and carries out what
-// follows. One call at a time.
+// Do passes the region to f at the present market time, after everything due until then, and carries out the effects. One call at a time.
 func (c *Cloud) Do(f func(r *region.Region, now time.Time)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,11 +204,11 @@ func (c *Cloud) Do(f func(r *region.Region, now time.Time)) {
 func (c *Cloud) wake() {
 	select {
 	case c.poke <- struct{}{}:
-	default: // it will look anyway
+	default: // it will check anyway
 	}
 }
 
-// advance brings the region and the script to the present market time, which never goes back.
+// advance advances the region and the script to the present market time, which never goes back.
 func (c *Cloud) advance() time.Time {
 	if now := c.config.Clock.Now(); now.After(c.now) {
 		c.now = now
@@ -230,7 +227,7 @@ func (c *Cloud) advance() time.Time {
 	return c.now
 }
 
-// carryOut does what the region wants from the world.
+// carryOut executes the region's effects.
 func (c *Cloud) carryOut() {
 	for _, e := range c.region.Effects() {
 		switch e := e.(type) {
@@ -272,7 +269,7 @@ func (c *Cloud) failLocked(err error) {
 	c.wake()
 }
 
-// Bill is made of the launch records until now.
+// Bill returns the bill of the launch records so far.
 func (c *Cloud) Bill() (Bill, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,13 +1,13 @@
-// Package fakecloud is a cloud on one machine: it speaks EC2's query API and its instance metadata protocol, or those of
-// Google Compute Engine, on loopback ports; its instances are local processes, its spot market replays recorded prices
-// faster than they were, and it keeps its own launch records and makes its own bill from these.
+// Package fakecloud is a cloud on one machine: it speaks EC2's query API and its instance metadata protocol, or those of Google Compute
+// Engine, on loopback ports; its instances are local processes, its spot market replays recorded prices faster, and it keeps its own launch
+// records and computes its own bill from these.
 //
-// Cloud is the part that acts: servers, processes, files, the clock. What happens is decided by internal/region, which is
-// plain; internal/query and internal/imds (EC2), internal/computeapi and internal/gcemeta (Compute Engine) translate to
-// the wire. The package knows neither an SDK nor any caller: it and an adapter cannot share a misunderstanding of a cloud.
+// Cloud is the acting part: servers, processes, files, the clock. What happens is decided by internal/region, which is plain;
+// internal/query and internal/imds (EC2), internal/computeapi and internal/gcemeta (Compute Engine) translate to the wire. The package
+// knows neither an SDK nor any caller: it and an adapter cannot share a misunderstanding of a cloud.
 //
-// Differences from the real ones that a caller can notice: one region per Cloud; machines have no disks, so that nothing
-// outlives a stop; all machines share the loopback interface. docs/fakecloud.md has more.
+// Differences from the real ones that a caller can notice: one region per Cloud; machines have no disks, so that nothing outlives a stop;
+// all machines share the loopback interface. docs/fakecloud.md has more.
 package fakecloud
 
 import (
@@ -30,14 +30,14 @@ type InstanceType = region.Type
 // Limits are the account's limits; 0 is none.
 type Limits = region.Limits
 
-// Config says what the cloud sells and how its instances run. Lengths marked "wall" are wall-clock lengths,
-// which stay as they are however fast the market goes.
+// Config says what the cloud sells and how its instances run. Durations marked "wall" are in wall-clock time, independent of the market's
+// speed.
 type Config struct {
 	// Clock maps wall-clock to market time. Clock.Market is the start that script offsets count from.
 	Clock clock.Mapping
-	// Provider is EC2 or GCE: whose protocols are spoken. "" = EC2.
+	// Provider is EC2 or GCE, and determines the protocols. "" = EC2.
 	Provider string
-	// Region is the only one, "us-west-1". Pools elsewhere are refused.
+	// Region is the only region, "us-west-1". Pools elsewhere are refused.
 	Region string
 	// Zones on sale in addition to those of Prices.
 	Zones []string
@@ -45,9 +45,9 @@ type Config struct {
 	Types []InstanceType
 	// Prices are the spot markets.
 	Prices map[market.Pool]*market.History
-	// Rules make the bill.
+	// Rules compute the bill.
 	Rules market.RuleBook
-	// Capacity is the most machines of a pool at a time; a pool not named has no limit.
+	// Capacity is the maximum number of machines of a pool; a pool not named has no limit.
 	Capacity map[market.Pool]int
 	// Limits of the account.
 	Limits Limits
@@ -71,14 +71,13 @@ type Config struct {
 	Env []string
 	// Dir is the working directory of the instances. "" = that of the cloud.
 	Dir string
-	// LogDir gets what each instance prints, in ID.log. "" = it is thrown away.
+	// LogDir gets each instance's output, in ID.log. "" = it is discarded.
 	LogDir string
 	// Records is the file of launch records, appended to; the bill is of the whole file. "" = they are kept in
 	// memory only.
 	Records string
-	// Listen is the address of the API, which is on the loopback interface. "" = a free port of 127.0.0.1. Requests
-	// are not authenticated: connections of other users are closed where the system reports their owner
-	// (internal/sameuser).
+	// Listen is the address of the API, on the loopback interface. "" = a free port of 127.0.0.1. Requests are not authenticated:
+	// connections of other users are closed if the system reports their owner (internal/sameuser).
 	Listen string
 
 	// Script lists events to inject in addition to the market's.
@@ -89,7 +88,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// The providers whose protocols are spoken.
+// The supported providers.
 const (
 	EC2 = region.EC2
 	GCE = region.GCE
@@ -154,8 +153,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// region makes the deciding part. It counts in market time only. A later session with the same records must not
-// give the ids of an earlier one again.
+// region returns the deciding part. It only uses market time. A later session with the same records must not reuse ids of an earlier one.
 func (c Config) region(session uint64) (*region.Region, error) {
 	return region.New(region.Config{
 		Provider: c.Provider, Name: c.Region, Zones: c.Zones, Types: c.Types, Spot: c.Prices, Capacity: c.Capacity, Limits: c.Limits,
@@ -163,8 +161,8 @@ func (c Config) region(session uint64) (*region.Region, error) {
 	})
 }
 
-// Histories returns the price history of every pool on sale: the spot prices, and for on-demand pools their
-// constant price. It is what bills are made with.
+// Histories returns the price history of every pool on sale: the spot prices, and for on-demand pools their constant price. Bills are
+// computed from it.
 func (c Config) Histories() map[market.Pool]*market.History {
 	all := maps.Clone(c.Prices)
 	if all == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// control returns the way for tests and drills to look behind the API and to make things happen:
+// control returns the endpoint for tests and drills to inspect the cloud and to make things happen:
 //
 //	GET  /_control/healthz    "ok"
 //	GET  /_control/clock      market time and the mapping
@@ -36,7 +36,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(append(body, '\n')) // a client that is gone needs no answer
+	w.Write(append(body, '\n')) // a client that has disconnected needs no answer
 }
 
 func refuseJSON(w http.ResponseWriter, status int, err error) {
@@ -56,7 +56,7 @@ func (c *Cloud) serveClock(w http.ResponseWriter, _ *http.Request) {
 	}{now.UTC(), c.config.Clock.Market.UTC(), c.config.Clock.Speed, c.config.Clock.String()})
 }
 
-// InstanceView is an instance as /_control/instances shows it.
+// InstanceView is an instance in /_control/instances.
 type InstanceView struct {
 	ID       string            `json:"id"`
 	Pool     market.Pool       `json:"pool"`
@@ -72,7 +72,7 @@ type InstanceView struct {
 	Tags     map[string]string `json:"tags,omitempty"`
 }
 
-// Instances returns every instance there was, in order of launch.
+// Instances returns every instance, including ended ones, in order of launch.
 func (c *Cloud) Instances() []InstanceView {
 	views := []InstanceView{}
 	c.Do(func(r *region.Region, now time.Time) {
@@ -138,8 +138,7 @@ func (c *Cloud) serveDo(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string][]string{"targets": targets})
 }
 
-// Make carries out the steps that have no time or one that has passed, and schedules the others. It names the
-// machines that the former were for.
+// Make executes the steps without a time or with a past one, and schedules the others. It returns the machines affected by the former.
 func (c *Cloud) Make(s Script) (targets []string, err error) {
 	targets = []string{}
 	c.Do(func(r *region.Region, now time.Time) {

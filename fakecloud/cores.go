@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// cores hands out this computer's: a machine of fewer vCPUs gets as many, so that a program finds on it what it finds on a type of that size.
+// cores assigns this computer's cores: a machine with fewer vCPUs gets as many cores, so that a program finds the same number as on a real
+// machine.
 type cores struct {
 	all  []int
 	uses map[int]int // machines on each
 }
 
-// take returns the cores of a machine of that many vCPUs, those with the fewest machines first; none = all, as it has at least as many.
+// take returns the cores of a machine with this many vCPUs, the least used first; none = all, if it has at least as many.
 func (c *cores) take(vcpus int) []int {
 	if vcpus < 1 || vcpus >= len(c.all) {
 		return nil
@@ -27,7 +28,7 @@ func (c *cores) take(vcpus int) []int {
 	return order[:vcpus]
 }
 
-// give takes them back.
+// give returns them.
 func (c *cores) give(taken []int) {
 	for _, core := range taken {
 		c.uses[core]--

@@ -17,13 +17,13 @@ import (
 	"github.com/tierml/tierml/internal/kin"
 )
 
-// homesOf is the folder below which all machines of a user's fake clouds have their homes. A cloud that is killed leaves those of its machines; the next
-// cloud removes them, once no process lives in them.
+// homesOf returns the folder for the homes of all machines of a user's fake clouds. A cloud that is killed leaves those of its machines;
+// the next cloud removes them, once no process uses them.
 func homesOf(temporary string, uid int) string {
 	return filepath.Join(temporary, "tierml-fakecloud-"+strconv.Itoa(uid))
 }
 
-// newHome makes a machine's home. Its name ends in the cloud's tag.
+// newHome creates a machine's home. Its name ends in the cloud's tag.
 func newHome(machine, tag string) (home string, remove func(), err error) {
 	root := homesOf(os.TempDir(), os.Getuid())
 	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -34,7 +34,7 @@ func newHome(machine, tag string) (home string, remove func(), err error) {
 	}
 	swept.Do(func() { sweep(root) })
 	home, err = os.MkdirTemp(root, machine+"-*"+tag)
-	for tries := 0; errors.Is(err, os.ErrNotExist) && tries < 10; tries++ { // the last machine of another cloud has just taken the folder away
+	for tries := 0; errors.Is(err, os.ErrNotExist) && tries < 10; tries++ { // the last machine of another cloud has just removed the folder
 		if err = os.Mkdir(root, 0o700); err == nil || errors.Is(err, os.ErrExist) {
 			home, err = os.MkdirTemp(root, machine+"-*"+tag)
 		}
@@ -48,7 +48,7 @@ func newHome(machine, tag string) (home string, remove func(), err error) {
 	}, nil
 }
 
-// tag returns what the names of homes of a cloud with these records end in, in all of its processes; empty = it has no records.
+// tag returns the suffix of the homes of a cloud with these records, in all of its processes; empty = it has no records.
 func (c *Cloud) tag() string {
 	if c.config.Records == "" {
 		return ""
@@ -61,7 +61,7 @@ func (c *Cloud) tag() string {
 	return "." + hex.EncodeToString(sum[:6])
 }
 
-// bury ends what is left of machines of this cloud's earlier processes, which were killed, with their homes.
+// bury ends remaining machines of this cloud's earlier, killed processes, and removes their homes.
 func (c *Cloud) bury() {
 	tag := c.tag()
 	if tag == "" {
@@ -81,13 +81,13 @@ func owned(info os.FileInfo) bool {
 	return ok && int(stat.Uid) == os.Getuid()
 }
 
-// swept is once in a process: machines of its own clouds have homes, too.
+// swept is once per process: machines of its own clouds have homes, too.
 var swept sync.Once
 
 // justMade is how long a home may have no process yet.
 const justMade = time.Minute
 
-// sweep removes homes that no process has.
+// sweep removes homes without processes.
 func sweep(root string) {
 	homes, err := os.ReadDir(root)
 	if err != nil || len(homes) == 0 {
@@ -102,14 +102,14 @@ func sweep(root string) {
 	}
 }
 
-// homesInUse are the homes of this user's processes; not known on systems without /proc.
+// homesInUse returns the homes of this user's processes; unknown on systems without /proc.
 func homesInUse() (used map[string]bool, known bool) {
 	processes, err := filepath.Glob("/proc/[0-9]*/environ")
 	used = map[string]bool{}
 	for _, path := range processes {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // another user's, or gone
+			continue // another user's, or ended
 		}
 		for variable := range bytes.SplitSeq(text, []byte{0}) {
 			if home, ok := strings.CutPrefix(string(variable), "HOME="); ok {

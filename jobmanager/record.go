@@ -16,54 +16,54 @@ import (
 // Files of a job in its run's directory, next to those of the run.
 const (
 	recordFile    = "submission.json" // the request, and its result
-	submittedFile = "submitted.yaml"  // the job file as it was submitted, input files in place
-	outputFile    = "run.log"         // in the logs: what the run printed
+	submittedFile = "submitted.yaml"  // the job file as submitted, with input files in place
+	outputFile    = "run.log"         // in the logs: the run's output
 )
 
-// record is what must outlive this process about a job. What a run itself came to is in its journal.
+// record is what must outlive this process about a job. The run's result is in its journal.
 type record struct {
 	ID        string    `json:"id"`     // the name of the run's directory
 	Number    int64     `json:"number"` // in the order of submission
 	Submitted time.Time `json:"submitted"`
-	Stop      bool      `json:"stop,omitempty"` // a user wants it to end
+	Stop      bool      `json:"stop,omitempty"` // a user requested its end
 	Now       bool      `json:"now,omitempty"`  // at once
 	By        string    `json:"by,omitempty"`   // the submitter
 	Again     bool      `json:"again,omitempty"`
-	// Journal is its size in bytes when the run was resumed on request. At that size the run has not begun since.
+	// Journal is its size in bytes when the run was resumed on request. If the size has not changed, the run has not begun since.
 	Journal   int64 `json:"journal,omitempty"`
-	Starts    int   `json:"starts,omitempty"`    // of its run, in all
-	Fruitless int   `json:"fruitless,omitempty"` // the last, that brought it no further
+	Starts    int   `json:"starts,omitempty"`    // of its run, in total
+	Fruitless int   `json:"fruitless,omitempty"` // the last ones, without progress
 	Clock     int64 `json:"clock,omitempty"`     // after the last
 	hostFaults
 	State   call.State `json:"state"`
 	Why     string     `json:"why,omitempty"`
 	Ended   *time.Time `json:"ended,omitempty"`
-	Group   string     `json:"group,omitempty"`   // as its file says
+	Group   string     `json:"group,omitempty"`   // as in its file
 	Client  string     `json:"client,omitempty"`  // the submitter, by the SHA-256 of its token
-	User    string     `json:"user,omitempty"`    // who submitted it, as the client says
+	User    string     `json:"user,omitempty"`    // the submitter's name, according to the client
 	Hosts   bool       `json:"hosts,omitempty"`   // shared hosts, not a job
 	Slots   bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
-	Counted bool       `json:"counted,omitempty"` // its own transient machines count, as Config.Slots
+	Counted bool       `json:"counted,omitempty"` // its own transient machines count, as in Config.Slots
 	Granted int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
-	Own     int        `json:"own,omitempty"`     // Granted when its run began, which it counts from
-	Sweep   string     `json:"sweep,omitempty"`   // the first trial of the sweep that it came with; empty = it is no trial of one
+	Own     int        `json:"own,omitempty"`     // Granted when its run began, its reference
+	Sweep   string     `json:"sweep,omitempty"`   // the first trial of its sweep; empty = it is not a trial
 	Trials  int        `json:"trials,omitempty"`  // of that sweep
 	Awaits  bool       `json:"awaits,omitempty"`  // of a trial: the results from which its settings will be drawn
 	Over    string     `json:"over,omitempty"`    // of a sweep's first trial: the limit of the sweep for which all trials were stopped
-	// Settings are those of a trial from whose result others are drawn; nil = it awaits results itself, or belongs to no such sweep.
+	// Settings are those of a trial on whose result others depend; nil = it awaits results itself, or belongs to no such sweep.
 	Settings map[string]string `json:"settings,omitempty"`
 	Half     bool              `json:"half,omitempty"` // of a sweep's first trial: not all of the sweep has been submitted
-	// Deleted is what the run came to whose files were deleted; nil = they are there.
+	// Deleted is the summary of a run whose files were deleted; nil = they exist.
 	Deleted *dashboard.Summary `json:"deleted,omitempty"`
 }
 
-// hostFaults says since when each start was in vain by a fault of the host, a store or a cloud, and how many were; they are not in Fruitless.
+// hostFaults says since when starts have failed by a fault of the host, a store or a cloud, and how many; they are not in Fruitless.
 type hostFaults struct {
 	HostSince  *time.Time `json:"host_since,omitempty"`
 	HostFaults int        `json:"host_faults,omitempty"`
 }
 
-// write replaces the record as a whole, on disk before it returns.
+// write replaces the record atomically, and it is on disk when it returns.
 func (r *record) write(dir string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

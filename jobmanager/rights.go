@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// Rights are those of tokens to the jobs of groups (access.Right). A job that a client may not see is not there for it: it is in no list, and a
-// call that names it is answered as for a name that no job has.
+// Rights are those of tokens to the jobs of groups (access.Right). A job that a client may not see does not exist for it: it is in no list,
+// and a call that names it gets the same answer as for an unknown name.
 
 // demand refuses a call for which no group gives its client the right. Which jobs the client may see and change is checked job by job.
 func demand(least access.Right, r *http.Request) error {
@@ -22,15 +22,15 @@ func demand(least access.Right, r *http.Request) error {
 	return nil
 }
 
-// seen returns those jobs that a client may see.
+// seen returns the jobs that a client may see.
 func seen(c access.Client, all []call.Job) []call.Job {
 	return slices.DeleteFunc(all, func(j call.Job) bool { return c.Right(j.Group) < access.Watch })
 }
 
-// seesAll reports whether a client may see what all groups have together.
+// seesAll reports whether a client may see the totals of all groups.
 func seesAll(c access.Client) bool { return c.Right(access.All) >= access.Watch }
 
-// changes reports whether a client may change a job: as it may all of the job's group, or as it submitted it.
+// changes reports whether a client may change a job: because it may change all of the job's group, or submitted it.
 func (m api) changes(c access.Client, run, group string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,7 +59,7 @@ func groupText(group string) string {
 	return "group " + group
 }
 
-// submitsTo gives the group of a job that a client submits: a client that may submit to one group only need not name it.
+// submitsTo returns the group of a job that a client submits: a client that may submit to only one group need not name it.
 func submitsTo(c access.Client, named string) (group string, err error) {
 	if may := c.Groups(access.Submit); named == "" && len(may) == 1 && may[0] != access.All {
 		named = may[0]
@@ -73,7 +73,7 @@ func submitsTo(c access.Client, named string) (group string, err error) {
 	return "", refuse(http.StatusForbidden, "a job of group %s needs the right %q of that group; this token has %s", named, access.Submit, c)
 }
 
-// Others' jobs and limits as reasons have them.
+// Replacements for others' jobs and limits in reasons.
 const (
 	anotherJob     = "another group's job"
 	limitOfAllJobs = "a limit of the job server is reached"
@@ -81,7 +81,7 @@ const (
 
 var runInText = pattern.Of(`[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]+`)
 
-// unnamed replaces the names of jobs in a text whose groups are not seen, on a job server with tokens of groups. It needs the lock.
+// unnamed replaces the names of jobs in a text whose groups are not visible, on a job server with tokens of groups. The lock must be held.
 func (m *Manager) unnamed(text string, sees func(group string) bool) string {
 	if m.cfg.Fences == nil {
 		return text
@@ -102,7 +102,7 @@ func (m *Manager) toGroup(group, why string) string {
 	return limitOfAllJobs
 }
 
-// pageRights returns what a client sees and changes of the dashboard's runs.
+// pageRights returns what a client may see and change of the dashboard's runs.
 func (m api) pageRights() func(r *http.Request, s dashboard.Summary) (sees, change bool) {
 	return func(r *http.Request, s dashboard.Summary) (sees, change bool) {
 		m.mu.Lock()
@@ -118,7 +118,7 @@ func (m api) pageRights() func(r *http.Request, s dashboard.Summary) (sees, chan
 	}
 }
 
-// guardPages has the dashboard's metrics, which are those of all runs, need a right to all.
+// guardPages makes the dashboard's metrics, which cover all runs, require a right to all.
 func guardPages(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := access.ClientOf(r.Context())

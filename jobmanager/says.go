@@ -11,7 +11,8 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// summary returns what the dashboard's list shows of this job server to a client: of its jobs those that the client may see. Without a request it is all.
+// summary returns the dashboard list's information of this job server for a client: only the jobs that the client may see. Without a
+// request it is all.
 func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
 	jobs := m.list()
@@ -69,10 +70,10 @@ func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	return out
 }
 
-// spentBy returns what these jobs have cost, and cost an hour now.
+// spentBy returns the cost of these jobs so far, and per hour now.
 func spentBy(jobs []call.Job) (spent, perHour market.USD) {
 	for _, j := range jobs {
-		usd, _ := market.ParseUSD(j.Spent) // what is not known yet is 0
+		usd, _ := market.ParseUSD(j.Spent) // unknown is 0
 		spent += usd
 		usd, _ = market.ParseUSD(j.PerHour)
 		perHour += usd
@@ -80,7 +81,7 @@ func spentBy(jobs []call.Job) (spent, perHour market.USD) {
 	return spent, perHour
 }
 
-// limitsOf returns the budget and the price per hour of a client's groups together; 0 = one has no such limit.
+// limitsOf returns the total budget and price per hour of a client's groups; 0 = one has no such limit.
 func (m bounds) limitsOf(c access.Client) (budget, perHour market.USD) {
 	groups := c.Groups(access.Watch)
 	for i, group := range groups {

@@ -28,14 +28,14 @@ import (
 // ScheduleFile has a line for each decision of the scheduler. It is in the manager's directory.
 const ScheduleFile = "schedule.jsonl"
 
-// lookAtGrants is how often the scheduler looks at jobs and slots.
+// lookAtGrants is the interval at which the scheduler checks jobs and slots.
 const lookAtGrants = 250 * time.Millisecond
 
 // scheduler shares the slots of the shared hosts among jobs, or Config.Slots: machines of their own, wherever those are. It is used by one
 // goroutine at a time, with the manager's lock.
 //
-// Invariant: a decision is on disk before anything of it is carried out, and what jobs have is read anew each time, from the book of slots
-// and their journals. So the next manager continues from the last whole line; told, which it lacks, is what grants.Calls can do without.
+// Invariant: a decision is on disk before any part of it is carried out, and what jobs have is read anew each time, from the book of slots
+// and their journals. So the next manager continues from the last whole line; grants.Calls does not need told, which the next one lacks.
 //
 //  1. decide reads jobs, slots and prices. If there is something to decide (grants.Due), the decision is kept.
 //  2. Of what grants.Calls says, new runs are started by their records (Granted), also by the next manager if this one dies.
@@ -51,11 +51,11 @@ type scheduler struct {
 	last     grants.Decision
 	slots    slotBook
 	hosts    follower
-	market   *clock.Mapping // of the shared hosts; nil = not known yet
+	market   *clock.Mapping // of the shared hosts; nil = unknown yet
 	supply   supply
 	progress map[string]*progress // by job
 	others   grants.Others
-	told     map[string]int    // workers that a run was asked to have, and accepted
+	told     map[string]int    // workers requested from a run, and accepted
 	said     map[string]string // the refusal of a run, logged once
 }
 
@@ -84,7 +84,7 @@ func (m *Manager) openScheduler() (err error) {
 		s.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	}
 	if err == nil {
-		err = s.file.Truncate(s.whole) // of a line that is not whole nothing was done
+		err = s.file.Truncate(s.whole) // an incomplete line was not acted upon
 	}
 	if err != nil {
 		return fmt.Errorf("opening the scheduler's decisions: %w", err)
@@ -109,7 +109,7 @@ func (s *scheduler) readLast(path string) (whole int64, err error) {
 	return int64(end + 1), nil
 }
 
-// run decides and has it carried out until the context ends.
+// run makes and carries out decisions until the context ends.
 func (s *scheduler) run(ctx context.Context) {
 	for {
 		calls, leave := s.decide()
@@ -132,7 +132,7 @@ func (s *scheduler) run(ctx context.Context) {
 	}
 }
 
-// decide keeps a decision on disk where one is due, has jobs started, and returns what to ask of others, and the hosts to give back.
+// decide stores a decision if one is due, has jobs started, and returns what to request from others, and the hosts to give back.
 func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 	m := s.m
 	m.mu.Lock()
@@ -173,7 +173,7 @@ func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 		if c.Start || c.Workers > 0 {
 			j.Granted = c.Workers
 		}
-		_ = m.save(j) // its run is started with this many, also by the next manager
+		_ = m.save(j) // its run is started with this number, even by the next manager
 		m.nudge()
 	}
 	for _, host := range grants.Leaving(s.last, jobs) {
@@ -184,7 +184,7 @@ func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 	return calls, leave
 }
 
-// shared returns what jobs share now. What machines of their own cost is each job's own affair.
+// shared returns what jobs share now. The cost of its own machines is each job's own affair.
 func (s *scheduler) shared(jobs []grants.Claim) (slots grants.Slots, err error) {
 	if n := s.m.cfg.Slots; n > 0 {
 		return grants.Slots{Hosts: []sched.Host{{ID: "slots", Capacity: sched.Resources{float64(n)}}}, There: 1}, nil
@@ -218,13 +218,13 @@ func (s *scheduler) keep(d grants.Decision) error {
 	}
 	n, err := s.file.WriteAt(append(text, '\n'), s.whole)
 	if err = errors.Join(err, s.file.Sync()); err != nil {
-		return errors.Join(err, s.file.Truncate(s.whole)) // the next line is not to begin within this one
+		return errors.Join(err, s.file.Truncate(s.whole)) // the next line must not begin within this one
 	}
 	s.last, s.whole = d, s.whole+int64(n)
 	return nil
 }
 
-// jobs returns those among which slots are shared, in the order of submission. It needs the lock.
+// jobs returns the jobs among which slots are shared, in order of submission. The lock must be held.
 func (s *scheduler) jobs() ([]grants.Claim, error) {
 	all, most, err := s.claims()
 	all, left := grants.Admit(all, most)
@@ -232,7 +232,7 @@ func (s *scheduler) jobs() ([]grants.Claim, error) {
 	return all, err
 }
 
-// claims returns all jobs that no quota holds, and how many may have a run at a time. It needs the lock.
+// claims returns all jobs that no quota holds back, and how many may have a run at a time. The lock must be held.
 func (s *scheduler) claims() (all []grants.Claim, most int, err error) {
 	held, err := s.slots.held()
 	if err != nil {
@@ -293,7 +293,7 @@ func (s *scheduler) claims() (all []grants.Claim, most int, err error) {
 	return all, most, nil
 }
 
-// standing returns the outcome of the last decision for the groups that are seen. It needs the lock.
+// standing returns the outcome of the last decision for the groups that are seen. The lock must be held.
 func (s *scheduler) standing(now time.Time, sees func(group string) bool) *dashboard.Grants {
 	out := &dashboard.Grants{}
 	for _, j := range s.m.jobs {
@@ -312,8 +312,8 @@ func (s *scheduler) standing(now time.Time, sees func(group string) bool) *dashb
 	return out
 }
 
-// deadline returns a job's by the clock on the wall, in seconds; 0 = it has none, or how fast its market time passes is not known yet: by its own
-// run, or by the shared hosts before that.
+// deadline returns a job's deadline in wall-clock seconds; 0 = none, or the speed of its market time is unknown yet: by its own run, or by
+// the shared hosts before that.
 func (s *scheduler) deadline(j *job) float64 {
 	passes := s.progress[j.ID].market
 	if passes == nil && j.Slots {
@@ -325,7 +325,7 @@ func (s *scheduler) deadline(j *job) float64 {
 	return float64(passes.WallAt(j.deadline).UnixMilli()) / 1000
 }
 
-// marketClock returns how market time passes for a run, by the line with which it began; nil = another line.
+// marketClock returns a run's mapping of market time from its first line; nil = another line.
 func marketClock(e journal.Entry) *clock.Mapping {
 	if e.Kind != journal.Start {
 		return nil
@@ -341,7 +341,7 @@ func marketClock(e journal.Entry) *clock.Mapping {
 	return &m
 }
 
-// leftOut is why a job about which nothing is decided waits; empty = it does not wait for others to end.
+// leftOut returns why a job outside the decisions waits; empty = it does not wait for others to end.
 func (s *scheduler) leftOut() string {
 	if s.others.Waiting == 0 {
 		return ""
@@ -352,7 +352,7 @@ func (s *scheduler) leftOut() string {
 // arrived returns when a job was submitted, in seconds.
 func (j *job) arrived() float64 { return float64(j.Submitted.UnixMilli()) / 1000 }
 
-// shares reports whether a job is one of those that the scheduler decides about.
+// shares reports whether the scheduler decides about a job.
 func (s *scheduler) shares(j *job) bool {
 	if s.m.cfg.Slots > 0 {
 		return j.Counted
@@ -360,7 +360,7 @@ func (s *scheduler) shares(j *job) bool {
 	return j.Slots
 }
 
-// refuses is why a job would never have slots; nil = it will, or there is no scheduler.
+// refuses returns why a job would never have slots; nil = it will, or there is no scheduler.
 func (s *scheduler) refuses(job *config.Job) error {
 	if s == nil || !s.offered.concerns(job) {
 		return nil
@@ -368,11 +368,11 @@ func (s *scheduler) refuses(job *config.Job) error {
 	return s.offered.refuses(job)
 }
 
-// holds reports whether a job's run is not started yet because it has no slots. It needs the lock.
+// holds reports whether a job's run is not started yet because it has no slots. The lock must be held.
 func (s *scheduler) holds(j *job) bool { return s != nil && s.shares(j) && j.Granted == 0 }
 
-// grantFor returns how many transient machines a run begins or resumes with: no more than it was granted, and than is known to be reserved for it. Below 0: no
-// scheduler decides about it. It needs the lock.
+// grantFor returns how many transient machines a run begins or resumes with: at most its grant, and what is known to be reserved for it.
+// Below 0: no scheduler decides about it. The lock must be held.
 func (s *scheduler) grantFor(j *job) int {
 	if s == nil || !s.shares(j) {
 		return -1
@@ -387,21 +387,21 @@ func (s *scheduler) grantFor(j *job) int {
 	return most
 }
 
-// forget has a job whose run has ended wait for slots again: those that it had are others' by now. It needs the lock.
+// forget makes a job whose run has ended wait for slots again: its former ones belong to others by now. The lock must be held.
 func (s *scheduler) forget(j *job) {
 	if j.Granted = 0; s != nil {
 		delete(s.told, j.ID)
 	}
 }
 
-// tells notes that a run begins with what it was granted. It needs the lock.
+// tells records that a run begins with its grant. The lock must be held.
 func (s *scheduler) tells(j *job, grant int) {
 	if grant >= 0 {
 		s.told[j.ID] = grant
 	}
 }
 
-// carryOut requests of a run what was decided. One that cannot be reached yet gets the request again.
+// carryOut sends a run the request that was decided. If it cannot be reached yet, the request is repeated.
 func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	m := s.m
 	m.mu.Lock()
@@ -412,7 +412,7 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	switch {
 	case c.Stop:
 		err = m.Stop(ctx, c.Job, c.Why, false)
-	case !fixed: // what cannot be resized has what it was started with
+	case !fixed: // a fixed job has what it was started with
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		err = tell(ctx, j.dir, c, granted)
@@ -430,7 +430,7 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	}
 }
 
-// giveBack has the shared hosts let one go when its paid time ends. The request is repeated until their journal says that they do.
+// giveBack makes the shared hosts release one when its paid time ends. The request is repeated until their journal shows it.
 func (s *scheduler) giveBack(ctx context.Context, host string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -446,10 +446,10 @@ func (s *scheduler) giveBack(ctx context.Context, host string) {
 	}
 }
 
-// tell requests a number of workers of a run, or a pause; it is idempotent. Own is the number that it was started with.
+// tell requests a number of workers from a run, or a pause; it is idempotent. Own is the number that it was started with.
 func tell(ctx context.Context, dir string, c grants.Call, own int) error {
 	change := &pb.Change{Pause: true, Scheduled: true, By: c.Why}
-	if c.Workers > 0 { // the run refuses when a person has paused it
+	if c.Workers > 0 { // the run refuses if a person has paused it
 		change = &pb.Change{Restore: true, Workers: int32(c.Workers - own), Resume: true, Scheduled: true, By: c.Why}
 	}
 	return scaling.Ask(ctx, dir, change, func(*pb.Standing) {})
@@ -463,7 +463,7 @@ func (s *scheduler) grantedFile(j *job) (string, error) {
 	}
 	job, err := config.Load(submitted)
 	if err != nil {
-		return submitted, nil // its run says what is wrong
+		return submitted, nil // its run reports the problem
 	}
 	least := j.Granted
 	if job.IsProgram() {
@@ -474,7 +474,7 @@ func (s *scheduler) grantedFile(j *job) (string, error) {
 	return path, replaceFile(path, job.Resolved())
 }
 
-// why returns what a job was granted, the reason, and what else could be had.
+// why returns a job's grant, the reason, and the alternatives.
 func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,11 +9,12 @@ import (
 	"github.com/tierml/tierml/sched/trials"
 )
 
-// awaits is why a trial waits that has no settings yet.
+// awaits returns why a trial without settings waits.
 const awaits = "search: tpe draws its settings from the results of earlier trials"
 
-// search draws the settings of trials that await the results of earlier ones (`search: tpe`), as soon as there are enough. It reads records and
-// journals only, so the next manager draws the same settings from the same results. It needs the lock, and the progress of all jobs.
+// search draws the settings of trials that await the results of earlier ones (`search: tpe`), as soon as there are enough. It only reads
+// records and journals, so the next manager draws the same settings from the same results. It requires the lock, and the progress of all
+// jobs.
 func (m sweeps) search() {
 	before, waits := map[string][]*job{}, map[string]bool{} // by sweep
 	for _, j := range m.inOrder() {
@@ -21,14 +22,14 @@ func (m sweeps) search() {
 			continue
 		}
 		if j.Awaits && !j.State.Over() && !waits[j.Sweep] {
-			waits[j.Sweep] = !m.draw(j, before[j.Sweep]) // those after it need more results
+			waits[j.Sweep] = !m.draw(j, before[j.Sweep]) // later ones need more results
 		}
 		before[j.Sweep] = append(before[j.Sweep], j)
 	}
 }
 
-// draw reports whether a trial has settings now, by the results of those before it. The file is on disk before the record: a manager
-// that is killed in between leaves a trial that still awaits its settings.
+// draw reports whether a trial has settings now, from the results of earlier ones. The file is on disk before the record: a manager that is
+// killed in between leaves a trial that still awaits its settings.
 func (m sweeps) draw(j *job, before []*job) bool {
 	m.of(j) // reads the sweep's file
 	var file *config.Job
@@ -57,10 +58,10 @@ func (m sweeps) draw(j *job, before []*job) bool {
 // settle lets a trial start with the settings in its file.
 func (m sweeps) settle(j *job, settings map[string]string) {
 	j.Awaits, j.Settings, j.params = false, settings, nil
-	_ = m.save(j) // else it is written later
+	_ = m.save(j) // otherwise it is written later
 }
 
-// outcomes returns how far trials have come.
+// outcomes returns the trials' progress.
 func (m sweeps) outcomes(of []*job) (all []trials.Trial) {
 	for _, j := range of {
 		t := trials.Trial{Settings: j.Settings, Ended: j.State.Over(), Failed: j.State == call.Failed, Stopped: j.State == call.Stopped, Last: math.NaN()}

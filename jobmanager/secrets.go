@@ -9,7 +9,7 @@ import (
 )
 
 // Secrets of a job come with its submission and are in a file of their own next to it (mode 0600), until the job has finished: its run may
-// be started again at any time. The run's process gets the folder, and machines get them from it.
+// be restarted at any time. The run's process gets the folder, and machines get the secrets from the run.
 
 // keepSecrets writes the file, if there is anything to keep.
 func keepSecrets(dir string, secrets map[string]string) error {

@@ -7,16 +7,16 @@ import (
 	"github.com/tierml/tierml/watch/shared"
 )
 
-// slotBook is what jobs have of the shared hosts, by the book of slots.
+// slotBook is what jobs have on the shared hosts, by the book of slots.
 type slotBook struct {
 	reader  *desk.Reader // nil = there are no shared hosts
 	waiting bool         // slots wait for a transient host
 }
 
-// holding is what a job has of the transient hosts.
+// holding is what a job has on the transient hosts.
 type holding struct {
 	slots int           // that it has or waits for
-	where []sched.Place // of those that are on hosts, and stay
+	where []sched.Place // those that are on hosts, and stay
 }
 
 // held returns how many transient slots each job has or waits for.

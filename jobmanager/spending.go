@@ -13,14 +13,14 @@ import (
 	"github.com/tierml/tierml/watch/alert"
 )
 
-// lookAtSpending is how often the limits of all jobs are looked at.
+// lookAtSpending is the interval at which the limits of all jobs are checked.
 const lookAtSpending = 5 * time.Second
 
 // bounds keeps jobs within quotas and budgets.
 type bounds struct{ *Manager }
 
-// totals returns what all runs of the directory have cost, and cost an hour now, by their journals. What jobs on shared hosts pay is part of
-// what the hosts cost.
+// totals returns the cost of all runs in the directory, so far and per hour now, by their journals. What jobs on shared hosts pay is part
+// of the hosts' cost.
 func (m *Manager) totals() (spent, rate market.USD) {
 	slots := map[string]bool{}
 	m.mu.Lock()
@@ -48,7 +48,7 @@ func (m *Manager) totals() (spent, rate market.USD) {
 	return spent, rate
 }
 
-// guard keeps to the limits of all jobs, and of groups, until the context ends.
+// guard enforces the limits of all jobs, and of groups, until the context ends.
 func (m bounds) guard(ctx context.Context) {
 	groups := slices.Sorted(maps.Keys(m.cfg.Budgets))
 	for group, q := range m.cfg.Quotas { // any order
@@ -76,7 +76,7 @@ func (m bounds) guard(ctx context.Context) {
 	}
 }
 
-// limited are the jobs that a limit is for: all, or those of a group.
+// limited are the jobs that a limit applies to: all, or those of a group.
 type limited struct {
 	all   bool
 	group string
@@ -84,7 +84,7 @@ type limited struct {
 
 func (l limited) has(j *job) bool { return l.all || l.group == j.Group && !j.Hosts }
 
-// withheld is why a decision has nothing more start; empty = it does not.
+// withheld returns why a decision starts nothing more; empty = it does not.
 func withheld(d budget.Decision) string {
 	if d.Do == budget.Pause || d.Do == budget.Stop {
 		return d.Why
@@ -92,7 +92,7 @@ func withheld(d budget.Decision) string {
 	return ""
 }
 
-// heldBy returns the limit for which a job that waits is not started; empty = there is none. It needs the lock.
+// heldBy returns the limit for which a waiting job is not started; empty = none. The lock must be held.
 func (m bounds) heldBy(j *job) string {
 	why := m.toGroup(j.Group, withheld(m.decided[limited{all: true}]))
 	if why == "" && !j.Hosts {
@@ -107,10 +107,10 @@ func (m bounds) heldBy(j *job) string {
 	return why
 }
 
-// ratedWithin is how long a job that was started may take to show what it costs an hour, until others start regardless.
+// ratedWithin is how long a started job may take to show its hourly cost, until others start regardless.
 const ratedWithin = 2 * time.Minute
 
-// rate notes which running jobs show what they cost an hour. Jobs that wait for that are looked at again.
+// rate records which running jobs show their hourly cost. Jobs that wait for that are checked again.
 func (m bounds) rate() {
 	shown := map[string]bool{}
 	for _, s := range m.board.Summaries() {
@@ -127,7 +127,8 @@ func (m bounds) rate() {
 	}
 }
 
-// unrated is why a job does not start under a limit of dollars an hour: another one has just been started, and counts with nothing yet. It needs the lock.
+// unrated returns why a job does not start under an hourly limit: another one has just been started, and does not count yet. The lock must
+// be held.
 func (m bounds) unrated(of limited, j *job) string {
 	for _, o := range m.jobs {
 		if o != j && o.unrated && of.has(o) {
@@ -137,7 +138,7 @@ func (m bounds) unrated(of limited, j *job) string {
 	return ""
 }
 
-// keepTo does what a decision about all jobs asks for.
+// keepTo carries out a decision about all jobs.
 func (m bounds) keepTo(ctx context.Context, d budget.Decision) {
 	m.keepWithin(ctx, limited{all: true}, d)
 }
@@ -174,7 +175,7 @@ func (m bounds) keepWithin(ctx context.Context, of limited, d budget.Decision) {
 	}
 }
 
-// waitsFor is why a job that waits is not started. It needs the lock.
+// waitsFor returns why a waiting job is not started. The lock must be held.
 func (m bounds) waitsFor(j *job) string {
 	if m.health.ill != "" && !j.tended && !j.State.Over() {
 		return m.waitsForHost()

@@ -18,7 +18,7 @@ var (
 	manifestName = pattern.Of(`^[0-9]{1,20}-[0-9]{1,20}$`)
 )
 
-// serveState returns the saved state of a program, packed, as its manifest has it.
+// serveState returns the saved state of a program, packed, as in its manifest.
 func (m api) serveState(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := m.path(r)
 	if err != nil {
@@ -54,7 +54,7 @@ func (m api) serveState(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/zstd")
 	_, err = pack.Pack(r.Context(), copied, w, pack.Options{Whole: true})
 	if err != nil {
-		m.cfg.Log.Warn("a state was not sent in full", "job", j.Run, "program", program, "error", err) // the client finds a torn archive
+		m.cfg.Log.Warn("a state was not sent in full", "job", j.Run, "program", program, "error", err) // the client finds an incomplete archive
 	}
 	return nil
 }

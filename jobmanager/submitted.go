@@ -22,9 +22,9 @@ import (
 	"github.com/tierml/tierml/jobrun"
 )
 
-// The token grants the right to run jobs, and no more: not to read this host's files, fill its disk or use up its memory.
+// The token grants only the right to run jobs: not to read this host's files, fill its disk or use up its memory.
 
-// accept reads a submission and gives the job, the file to run it by, with uploaded files in place, its secrets, and who submits it.
+// accept reads a submission and returns the job, its file with uploaded files in place, its secrets, and the submitter.
 func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (_ *config.Job, _ []byte, secrets map[string]string, user string, _ error) {
 	var s call.Submission
 	if err := errors.Join(read(w, r, &s), who(s.User)); err != nil {
@@ -86,14 +86,14 @@ func (m *Manager) judgeJob(of space, submitted string) (*config.Job, []byte, err
 	if err := m.scheduler.refuses(job); err != nil {
 		return nil, nil, refuse(http.StatusUnprocessableEntity, "%w", err)
 	}
-	// What runs is what was judged, and nothing of the text: no reference to an environment, each place in its one form.
+	// What runs is what was checked, and nothing of the text: no reference to an environment, each place in its canonical form.
 	return job, job.Resolved(), nil
 }
 
 // planWithin is how long a plan may take: it reads all data once.
 const planWithin = 10 * time.Minute
 
-// servePlan has a process of its own make the plan, with this host's files, credentials and prices, and adds when the job would start.
+// servePlan makes the plan in a process of its own, with this host's files, credentials and prices, and adds when the job would start.
 func (m api) servePlan(w http.ResponseWriter, r *http.Request) error {
 	job, text, secrets, _, err := m.accept(w, r)
 	if err != nil {
@@ -146,14 +146,14 @@ func (m api) servePlan(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, m.inputs.outOfPlace(out.String()+problems.String())) // the client may be gone
+	_, _ = io.WriteString(w, m.inputs.outOfPlace(out.String()+problems.String())) // the client may have disconnected
 	return found.WriteText(w)
 }
 
 // plansAtOnce bounds the processes that plan: each may read all data of a job.
 const plansAtOnce = 2
 
-// planning waits for the turn of a plan.
+// planning waits for a plan's turn.
 func (m *Manager) planning(r *http.Request) (done func(), err error) {
 	select {
 	case m.plans <- struct{}{}:
@@ -165,10 +165,10 @@ func (m *Manager) planning(r *http.Request) (done func(), err error) {
 	}
 }
 
-// longestName is more than a name, a reason or an address takes.
+// longestName exceeds any name, reason or address.
 const longestName = 200
 
-// who checks what a client says of itself: it is shown in journals and on terminals.
+// who checks a client's statements about itself, which are shown in journals and on terminals.
 func who(by string) error {
 	if len(by) > longestName || strings.ContainsFunc(by, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return refuse(http.StatusBadRequest, "by is at most %d printable characters: who asks, and why", longestName)

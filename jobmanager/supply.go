@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// supply is which transient hosts jobs can share: the present ones, by the journal of the shared hosts, and those that may be bought. Where
+// supply is the transient hosts that jobs can share: the present ones, by the journal of the shared hosts, and those that may be bought. If
 // the market takes a host or sells none, the present ones count, and a little more: once that is requested, a host is bought as soon as the
 // market sells one.
 type supply struct {
@@ -22,16 +22,16 @@ type supply struct {
 
 	there   map[string]sched.Resources // by instance; those that stay
 	refused bool                       // the market sells no host now
-	since   time.Time                  // it has refused, or slots have waited, since then; zero = not known yet
+	since   time.Time                  // since when it has refused, or slots have waited; zero = unknown yet
 }
 
-// marketPatience is how long slots wait before the market is taken to refuse, and believed is how long that is believed.
+// marketPatience is how long slots wait before the market is assumed to refuse, and believed is how long that is assumed.
 const (
 	marketPatience = 15 * time.Second
 	believed       = time.Minute
 )
 
-// take takes in what the shared hosts' journal says.
+// take processes a line of the shared hosts' journal.
 func (s *supply) take(e journal.Entry) {
 	s.costs.take(e)
 	_, there := s.there[e.Instance]
@@ -67,8 +67,8 @@ func (s *supply) lose(instance string) {
 	s.refused, s.since = true, time.Time{}
 }
 
-// hosts returns what jobs can share now. Waiting: slots wait for a host. Wish is what counts as there though the market has refused, and last what
-// jobs shared before. The first ones are there, and the others may be bought.
+// hosts returns what jobs can share now. Waiting: slots wait for a host. Wish is what counts as existing though the market has refused, and
+// last what jobs shared before. The first ones exist, and the others may be bought.
 func (s *supply) hosts(now time.Time, waiting bool, wish sched.Resources, last []sched.Host) (all []sched.Host, there int) {
 	switch {
 	case !s.refused && !waiting:
@@ -81,7 +81,7 @@ func (s *supply) hosts(now time.Time, waiting bool, wish sched.Resources, last [
 		s.refused, s.since = true, now
 	}
 	if s.refused && len(s.there) == 0 && len(last) > 0 {
-		return last, len(last) // jobs work on their reliable machines, and their slots wait: that is better than to pause them
+		return last, len(last) // jobs work on their reliable machines, and their slots wait: that is better than pausing them
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.there)) {
 		all = append(all, sched.Host{ID: id, Capacity: s.there[id]})

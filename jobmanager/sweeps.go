@@ -20,15 +20,15 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// A sweep is jobs that were submitted by one file, a job for each trial. Its name is that of its first trial.
+// A sweep is jobs that were submitted by one file, one job per trial. Its name is that of its first trial.
 
-// sweeps are what a manager does with them.
+// sweeps manages them for a manager.
 type sweeps struct{ *Manager }
 
-// sweepFile is a sweep's file as it was submitted, in the directory of its first trial.
+// sweepFile is a sweep's file as submitted, in the directory of its first trial.
 const sweepFile = "sweep.yaml"
 
-// submit takes in a job, or the trials of its sweep, and gives their ids.
+// submit accepts a job, or the trials of its sweep, and returns their ids.
 func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string, client, user string) (ids []string, err error) {
 	search := job.TrialsOfParams()
 	if search == nil {
@@ -46,8 +46,8 @@ func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string, 
 	return m.enterAll(job, text, search.Trials(), secrets, client, user)
 }
 
-// enterAll takes in all trials of a sweep or none, also when this process is killed: until the last one is there the first is marked, and the
-// next manager removes what it finds of a marked sweep. Nothing of it is started before the lock is released. It needs the lock.
+// enterAll adds all trials of a sweep or none, even if this process is killed: until the last one exists the first is marked, and the next
+// manager removes the remains of a marked sweep. Nothing of it is started before the lock is released. The lock must be held.
 func (m sweeps) enterAll(of *config.Job, text []byte, trials []map[string]string, secrets map[string]string, client, user string) (ids []string, err error) {
 	var all []*job
 	search := of.TrialsOfParams()
@@ -79,7 +79,7 @@ func (m sweeps) enterAll(of *config.Job, text []byte, trials []map[string]string
 	return ids, nil
 }
 
-// remove takes back trials of a sweep that could not be submitted as a whole, the first one last. It needs the lock.
+// remove removes trials of a sweep that could not be submitted completely, the first one last. The lock must be held.
 func (m sweeps) remove(trials []*job) (err error) {
 	for i, j := range slices.Backward(trials) {
 		delete(m.jobs, j.ID)
@@ -119,7 +119,7 @@ func removeHalfSweeps(root string, records []record) (left []record, err error) 
 	return left, nil
 }
 
-// all returns those of which there are trials among these jobs, the newest first.
+// all returns the sweeps with trials among these jobs, the newest first.
 func (m sweeps) all(jobs []call.Job) (all []dashboard.Sweep) {
 	summaries := map[string]dashboard.Summary{}
 	for _, j := range jobs {
@@ -171,7 +171,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// of returns a trial's sweep, as its file says. It needs the lock.
+// of returns a trial's sweep, from its file. The lock must be held.
 func (m sweeps) of(j *job) dashboard.Sweep {
 	name, _, _ := cutLast(j.Sweep)
 	s := dashboard.Sweep{ID: j.Sweep, Job: name, Of: j.Trials}
@@ -196,7 +196,7 @@ func (m sweeps) of(j *job) dashboard.Sweep {
 	return s
 }
 
-// trial returns a trial as lists show it. It needs the lock.
+// trial returns a trial as lists show it. The lock must be held.
 func (m sweeps) trial(j *job, of dashboard.Sweep, s dashboard.Summary) dashboard.Trial {
 	if j.params == nil {
 		j.params = map[string]any{}
@@ -230,7 +230,7 @@ func (m sweeps) trial(j *job, of dashboard.Sweep, s dashboard.Summary) dashboard
 	return t
 }
 
-// serve returns the sweep that a client means: by its name, by that of one of its trials, the newest of a job's name, or the latest.
+// serve returns the sweep that a client names: by its name, by that of one of its trials, the newest of a job's name, or the latest.
 func (m sweeps) serve(w http.ResponseWriter, r *http.Request) error {
 	meant, all := r.PathValue("id"), m.all(seen(access.ClientOf(r.Context()), m.list()))
 	for _, s := range all {
@@ -242,10 +242,10 @@ func (m sweeps) serve(w http.ResponseWriter, r *http.Request) error {
 	return refuse(http.StatusNotFound, "there is no sweep %q here: a sweep is submitted by a job file with sweep: and params:", meant)
 }
 
-// lookAtSweeps is how often the limits of sweeps are looked at.
+// lookAtSweeps is the interval at which the limits of sweeps are checked.
 const lookAtSweeps = time.Second
 
-// guard stops the trials of sweeps that are above their limits, until the context ends.
+// guard stops the trials of sweeps that exceed their limits, until the context ends.
 func (m sweeps) guard(ctx context.Context) {
 	for {
 		if m.limited() {
@@ -261,7 +261,7 @@ func (m sweeps) guard(ctx context.Context) {
 	}
 }
 
-// limited reports whether a trial that is not over belongs to a sweep with limits.
+// limited reports whether an unfinished trial belongs to a sweep with limits.
 func (m sweeps) limited() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -276,8 +276,8 @@ func (m sweeps) limited() bool {
 	return false
 }
 
-// keepTo stops all trials of a sweep that is above its limits. The reason is on disk first: trials that are still to be stopped after a
-// restart are found above the limit again.
+// keepTo stops all trials of a sweep that exceeds its limits. The reason is on disk first: trials that still have to be stopped after a
+// restart exceed the limit again.
 func (m sweeps) keepTo(ctx context.Context, s dashboard.Sweep) {
 	why := aboveLimits(s)
 	if why == "" || !slices.ContainsFunc(s.Trials, func(t dashboard.Trial) bool { return !call.State(t.State).Over() }) {
@@ -287,7 +287,7 @@ func (m sweeps) keepTo(ctx context.Context, s dashboard.Sweep) {
 	if first := m.jobs[s.ID]; first != nil && first.Over == "" {
 		m.cfg.Log.Warn("a sweep is above its limits", "sweep", s.ID, "why", why)
 		first.Over = why
-		_ = m.save(first) // else it is written later
+		_ = m.save(first) // otherwise it is written later
 	}
 	m.mu.Unlock()
 	for _, t := range s.Trials {
@@ -300,7 +300,7 @@ func (m sweeps) keepTo(ctx context.Context, s dashboard.Sweep) {
 	}
 }
 
-// aboveLimits is why a sweep is to end; empty = it is not.
+// aboveLimits returns why a sweep should end; empty = it should not.
 func aboveLimits(s dashboard.Sweep) string {
 	spent, err := market.ParseUSD(s.Spent)
 	budget, none := market.ParseUSD(s.Budget)

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// lookAtInputs is how often unneeded inputs are searched for.
+// lookAtInputs is the interval at which unneeded inputs are searched for.
 const lookAtInputs = time.Hour
 
 // tidy removes unneeded inputs, from time to time, until the context ends.
@@ -38,15 +38,15 @@ func (in *inputs) tidy(ctx context.Context, needed func() (map[string]bool, erro
 	}
 }
 
-// removeUnneeded removes each folder of inputs that was not uploaded, asked about or named for so long, unless a job
-// names it that is not finished: it may be resumed. A submission that is under way touches what it names (use), so that nothing
-// goes between its check and its record; keep is much longer than that.
+// removeUnneeded removes each folder of inputs that has not been uploaded, queried or named for this time, unless an unfinished job names
+// it, which may be resumed. A submission in progress touches what it names (use), so that nothing disappears between its check and its
+// record; keep is much longer than that.
 func (in *inputs) removeUnneeded(keep time.Duration, needed func() (map[string]bool, error)) (removed []string, errs error) {
 	named, err := needed()
 	if err != nil {
 		return nil, err
 	}
-	folders, _ := filepath.Glob(filepath.Join(in.dir, "*", "*")) // the pattern is right
+	folders, _ := filepath.Glob(filepath.Join(in.dir, "*", "*")) // the pattern is valid
 	before := in.cfg.Now().Add(-keep)
 	for _, folder := range folders {
 		info, err := os.Stat(folder)
@@ -56,9 +56,9 @@ func (in *inputs) removeUnneeded(keep time.Duration, needed func() (map[string]b
 		}
 		sum := filepath.Base(folder)
 		if err != nil || !sumText().MatchString(sum) || named[sum] || info.ModTime().After(before) {
-			continue // what is not of inputs is not ours
+			continue // other files are not ours
 		}
-		gone := filepath.Join(filepath.Dir(folder), coming+sum) // what is visible is whole
+		gone := filepath.Join(filepath.Dir(folder), coming+sum) // what is visible is complete
 		if err := errors.Join(os.Rename(folder, gone), os.RemoveAll(gone)); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("removing an input: %w", err))
 			continue
@@ -69,7 +69,7 @@ func (in *inputs) removeUnneeded(keep time.Duration, needed func() (map[string]b
 	return removed, errs
 }
 
-// use says that an input is wanted now.
+// use records that an input is needed now.
 func use(path string, now time.Time) error {
 	if err := os.Chtimes(filepath.Dir(path), now, now); err != nil {
 		return fmt.Errorf("keeping an input: %w", err)
@@ -77,8 +77,8 @@ func use(path string, now time.Time) error {
 	return nil
 }
 
-// neededInputs returns those that a run's job file names, but for runs of jobs that are finished. A job file that cannot be read
-// is an error: what it names is not known.
+// neededInputs returns those that a run's job file names, except for runs of finished jobs. An unreadable job file is an error: what it
+// names is unknown.
 func (m *Manager) neededInputs() (map[string]bool, error) {
 	m.mu.Lock()
 	finished := map[string]bool{}
@@ -100,7 +100,7 @@ func (m *Manager) neededInputs() (map[string]bool, error) {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, fmt.Errorf("finding the inputs that %s needs: %w", r.Name(), err)
 			}
-			for _, sum := range sumInText().FindAllString(string(text), -1) { // also what is no input: nothing is lost by that
+			for _, sum := range sumInText().FindAllString(string(text), -1) { // including what is no input, which does no harm
 				needed[sum] = true
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// connect opens the account that the run buys by: the provider's, or at the endpoint of a cloud of this program that plays it.
+// connect opens the account that the run buys by: the provider's, or at the endpoint of a cloud of this program that simulates it.
 func (r *session) connect(ctx context.Context, endpoint string) (cloud providers.Account, err error) {
 	s := providers.Session{Run: r.unique(), Clock: r.cfg.Clock, Offers: r.cfg.Offers, Log: r.cfg.Log, Poll: pollNotices, Played: endpoint, Region: r.region()}
 	if r.real() != nil {
@@ -32,7 +32,7 @@ func (r *session) connect(ctx context.Context, endpoint string) (cloud providers
 	return cloud, nil
 }
 
-// withoutBids buys from a provider that takes no bids: what a policy would bid is then its own limit only.
+// withoutBids buys from a provider without bids: a policy's bid is then only its own limit.
 type withoutBids struct{ providers.Account }
 
 func (c withoutBids) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
@@ -48,7 +48,7 @@ func (r *session) pace() providers.Pace {
 	return r.provider.Pace(r.cfg.Job)
 }
 
-// pollInstances returns how often the cloud's machines are looked at.
+// pollInstances returns how often the cloud's machines are listed.
 func (r *session) pollInstances() time.Duration {
 	if r.real() == nil || r.billed() {
 		return pollCloud

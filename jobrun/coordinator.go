@@ -19,12 +19,12 @@ import (
 const (
 	// coordinatorLog is below the run's logs.
 	coordinatorLog = "coordinator.log"
-	// coordinatorAgain is how long after its end a coordinator is started again, by the wall clock.
+	// coordinatorAgain is how long after its end a coordinator is restarted, in wall-clock time.
 	coordinatorAgain = time.Second
 )
 
-// placeCoordinator chooses where the coordinator listens: where that of the controller before did, or else next to the address that machines call,
-// at the port after one that the job file names.
+// placeCoordinator chooses where the coordinator listens: like under the previous controller, or else next to the address that machines
+// call, at the port after one that the job file names.
 func (r *session) placeCoordinator() error {
 	if r.cfg.Job.Coordinator == "" || r.state.Coordinator != "" {
 		return nil
@@ -49,7 +49,7 @@ func (r *session) placeCoordinator() error {
 	return free.Close()
 }
 
-// runCoordinator runs the job's coordinator, and again when it ends, until stop is called.
+// runCoordinator runs the job's coordinator, restarting it when it ends, until stop is called.
 func (r *session) runCoordinator(ctx context.Context) (stop func(), err error) {
 	job := r.cfg.Job
 	if job.Coordinator == "" {
@@ -102,7 +102,7 @@ func (r *session) runCoordinator(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// unpackFor makes a folder with what is packed in a file, if there is one.
+// unpackFor creates a folder from a packed file, if there is one.
 func unpackFor(ctx context.Context, packed, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil || packed == "" {
 		return err

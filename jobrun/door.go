@@ -33,7 +33,7 @@ type machineListener struct {
 	own       *trust.Credential
 }
 
-// openDoor takes the listener over when it succeeds: what link gives closes it.
+// openDoor takes ownership of the listener if it succeeds: the returned link closes it.
 func (r *session) openDoor(ctx context.Context, listener net.Listener) (*machineListener, error) {
 	d := &machineListener{listener: listener, admission: r.admission, schema: r.schema, log: r.cfg.Log}
 	if r.cfg.Job.Security != config.SecurityTLS {
@@ -58,7 +58,7 @@ func (r *session) openDoor(ctx context.Context, listener net.Listener) (*machine
 }
 
 func (d *machineListener) close() {
-	_ = d.listener.Close() // closed already where the link has had it
+	_ = d.listener.Close() // already closed if the link had it
 	if d.tokens != nil {
 		if err := d.tokens.Close(); err != nil {
 			d.log.Warn("closing the list of who has joined", "err", err)
@@ -70,7 +70,7 @@ func (d *machineListener) link() link.Config {
 	c := link.Config{Listener: d.listener, Accept: d.admission.accept, Schema: &d.schema, Log: d.log}
 	if d.own != nil {
 		c.TLS = true
-		c.Accept = func(tiers.Hello) error { return nil } // its certificate says it
+		c.Accept = func(tiers.Hello) error { return nil } // its certificate proves it
 	}
 	return c
 }
@@ -83,15 +83,15 @@ func (d *machineListener) dataTLS() *tls.Config {
 	return d.own.Config(trust.Machine)
 }
 
-// complete adds to a launch what its machines are started with and how long they are wanted. Nothing of it is new when another
-// controller of the run completes the same launch again, but where machines call: see listen.
+// complete adds user data and the lease to a launch. It is the same when another controller of the run completes the same launch again,
+// except for the address that machines call: see listen.
 func (r *session) complete(of provisioner.Request) provisioner.Request {
 	of.UserData = r.userData(of)
 	of.Generation, of.Expires = generationOf(of.Token), r.leaseFrom(of.Intended)
 	return of
 }
 
-// userData returns what the machines of a launch are started with.
+// userData returns the user data of a launch's machines.
 func (r *session) userData(of provisioner.Request) string {
 	u := node.UserData{
 		Controller: r.state.Controller, Job: r.dataPlane(), Listen: "127.0.0.1:0",
@@ -101,7 +101,7 @@ func (r *session) userData(of provisioner.Request) string {
 	if r.real() != nil {
 		u.Listen = "0.0.0.0:0"
 	}
-	if r.real() == nil || r.billed() { // else a machine of its own counts for itself
+	if r.real() == nil || r.billed() { // otherwise a machine of its own counts for itself
 		u.VCPU = typeOf(r.types(), of.Pool).VCPU
 	}
 	if r.billed() { // its host has booted
@@ -110,7 +110,8 @@ func (r *session) userData(of provisioner.Request) string {
 	return r.booting(u.Encode())
 }
 
-// token returns what the machines of a launch are admitted by, and the hash of the authority with which they join; empty = there is no TLS.
+// token returns the token that admits the machines of a launch, and the hash of the authority with which they join; empty = there is no
+// TLS.
 func (d *machineListener) token(at clock.Mapping, of provisioner.Request) (token, authority string) {
 	if d.own == nil {
 		return d.admission.issue(of.Token), ""
@@ -118,7 +119,7 @@ func (d *machineListener) token(at clock.Mapping, of provisioner.Request) (token
 	return d.tokens.Issue(of.Token, at.WallAt(of.Intended), of.Count), d.authority.Hash()
 }
 
-// booting returns what a machine is started with: an agent's user data, in the script that starts it where the provider takes no other.
+// booting returns a machine's boot data: an agent's user data, in the script that starts it if the provider requires a script.
 func (r *session) booting(data string) string {
 	at := r.real()
 	if at == nil || !r.provider.Facts().ScriptInUserData {

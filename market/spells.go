@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// SpellPhases is into how many phases a spell is divided by its age: young spells end much more often than old ones.
+// SpellPhases is the number of phases of a spell by its age: young spells end much more often than old ones.
 const SpellPhases = 6
 
 // spellEdges are the ages at which the phases begin.
@@ -19,7 +19,7 @@ func SpellPhase(age time.Duration) int {
 	return phase
 }
 
-// PhaseLength returns how long a phase is; 0 for the last one, which does not end.
+// PhaseLength returns the length of a phase; 0 for the last one, which does not end.
 func PhaseLength(phase int) time.Duration {
 	if phase+1 == SpellPhases {
 		return 0
@@ -27,20 +27,20 @@ func PhaseLength(phase int) time.Duration {
 	return spellEdges[phase+1] - spellEdges[phase]
 }
 
-// Spells holds the rates at which stretches of time with machines available, and those without, end, by their
-// age: a semi-Markov model of a market, learned from what has been seen of it.
+// Spells holds the rates at which intervals with and without available machines end, by their age: a semi-Markov model of a market, learned
+// from observations.
 type Spells struct {
 	Up, Down SpellRates
-	// Rescue is the share of a pool's ends at which another pool could be had at once, from 0 to 1.
+	// Rescue is the share of a pool's ends at which another pool was immediately available, from 0 to 1.
 	Rescue float64
 }
 
 // SpellRates are the ends per hour in each phase of a spell.
 type SpellRates [SpellPhases]float64
 
-// The prior, before anything has been seen: the rate of ends at an age is alpha / (age + scale), which is Lomax's
-// distribution, the usual one for spells of which the long ones last. It weighs as much as one end in each phase, and its
-// level follows what has been seen as if two ends had been seen already.
+// The prior, before any observation: the rate of ends at an age is alpha / (age + scale), which is Lomax's distribution, the usual
+// heavy-tailed one for spells. It weighs as much as one end in each phase, and its level follows the observations as if two ends had
+// already been observed.
 const (
 	spellAlpha = 0.7
 	spellScale = 0.4 // hours
@@ -58,14 +58,14 @@ func priorRate(phase int) float64 {
 	return spellAlpha / (middle + spellScale)
 }
 
-// SpellCounts is what has been seen of one kind of spell: how long in each phase, and how many ends. Spells that have
-// not ended, or had begun before observation did, count with the part that was seen.
+// SpellCounts are observations of one kind of spell: time in each phase, and number of ends. Spells that have not ended, or had begun
+// before observation did, count with the observed part.
 type SpellCounts struct {
 	hours [SpellPhases]float64
 	ends  [SpellPhases]float64
 }
 
-// Add counts a spell that was watched to an age, and whether it ended then.
+// Add counts a spell that was observed to an age, and whether it ended then.
 func (c *SpellCounts) Add(age time.Duration, ended bool) {
 	for phase := range SpellPhases {
 		in := age - spellEdges[phase]
@@ -81,7 +81,7 @@ func (c *SpellCounts) Add(age time.Duration, ended bool) {
 	}
 }
 
-// Rates returns the posterior means: each phase's own count, drawn to the prior at the level of all phases together.
+// Rates returns the posterior means: each phase's own count, shrunk to the prior at the level of all phases together.
 func (c *SpellCounts) Rates() (rates SpellRates) {
 	var ends, expected float64
 	for phase := range SpellPhases {
@@ -96,8 +96,8 @@ func (c *SpellCounts) Rates() (rates SpellRates) {
 	return rates
 }
 
-// LearnSpells looks at what was known of some pools until a time: at spells in which at least one gave count
-// machines, or none did, and at the spells of each pool by itself.
+// LearnSpells learns from what was known of some pools until a time: from spells in which at least one had count machines, or none did, and
+// from the spells of each pool by itself.
 func LearnSpells(pools []*Availability, count int, until time.Time) (all Spells, each []Spells) {
 	l := spellLearner{pools: pools, count: count, one: make([]spellWatch, len(pools)), next: make([]int, len(pools))}
 	for {
@@ -117,7 +117,7 @@ func LearnSpells(pools []*Availability, count int, until time.Time) (all Spells,
 	return all, each
 }
 
-// spellLearner goes through the points of several pools in order of time.
+// spellLearner processes the points of several pools in order of time.
 type spellLearner struct {
 	pools []*Availability
 	count int
@@ -125,7 +125,7 @@ type spellLearner struct {
 	one   []spellWatch
 	union spellWatch
 
-	lost, rescued int // spells of a pool that ended, and of those, where another could be had
+	lost, rescued int // ended spells of a pool, and those of them when another was available
 }
 
 // earliest returns the time of the next point.
@@ -141,7 +141,7 @@ func (l *spellLearner) earliest(until time.Time) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// observe takes all points of an instant together: their order means nothing.
+// observe processes all points of an instant together: their order is meaningless.
 func (l *spellLearner) observe(at time.Time) {
 	lost, any := 0, false
 	for i, a := range l.pools {
@@ -163,7 +163,7 @@ func (l *spellLearner) observe(at time.Time) {
 	}
 }
 
-// spellWatch watches one yes or no over time.
+// spellWatch observes one boolean over time.
 type spellWatch struct {
 	begun    bool
 	since    time.Time
@@ -195,7 +195,7 @@ func (w *spellWatch) spells(until time.Time) Spells {
 	return Spells{Up: w.ups.Rates(), Down: w.dns.Rates()}
 }
 
-// Spell returns since when at least count machines could be had, or could not.
+// Spell returns since when at least count machines have been available, or not.
 func (a *Availability) Spell(t time.Time, count int) (up bool, since time.Time, known bool) {
 	i := a.countUntil(t)
 	if i == 0 || a.over(t) {
@@ -209,8 +209,8 @@ func (a *Availability) Spell(t time.Time, count int) (up bool, since time.Time, 
 	return up, a.points[i].At, true
 }
 
-// WithinBid returns the availability that follows from prices where bids decide: count machines while the price is within the
-// bid, none while it is above, as seen at a time.
+// WithinBid returns the availability that follows from prices if bids decide: count machines while the price is within the bid, none while
+// it is above, as seen at a time.
 func WithinBid(h *History, bid USD, count int, until time.Time) *Availability {
 	a := &Availability{}
 	for _, p := range h.Points(time.Time{}, until) {
@@ -225,7 +225,7 @@ func WithinBid(h *History, bid USD, count int, until time.Time) *Availability {
 	return a
 }
 
-// SpellPhase returns the phase of the spell for which the price has been within the bid, or above it; the first where it is unknown.
+// SpellPhase returns the phase of the spell for which the price has been within the bid, or above it; the first if unknown.
 func (h *History) SpellPhase(t time.Time, bid USD) int {
 	i := h.countUntil(t) - 1
 	if i < 0 {

@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// Estimate is a measured duration with what it rests on. Known is false when history says nothing.
+// Estimate is a measured duration with its basis. Known is false if history says nothing.
 type Estimate struct {
 	Known    bool
 	Mean     time.Duration
-	Episodes int  // price crossings that the mean rests on
+	Episodes int  // price crossings behind the mean
 	Censored bool // no crossing was seen: the mean is only "at least"
 }
 
-// censoredFactor is how many times the time without a crossing Expected takes for the mean. A prior, and a
-// measured one: see Estimator.
+// censoredFactor is how many times the time without a crossing Expected assumes for the mean. A prior, and a measured one: see Estimator.
 const censoredFactor = 10
 
-// Expected returns the duration to compare estimates by: the mean, and ten times as much when it is only "at
-// least". A pool that has never crossed its bid must not rank behind one that did so a while ago; a pool that
-// has been watched for an hour must not rank before one that held for a week.
+// Expected returns the duration to compare estimates by: the mean, and ten times as much if it is only "at least". A pool that has never
+// crossed its bid must not rank behind one that did so a while ago; a pool that has been observed for an hour must not rank before one that
+// held for a week.
 func (e Estimate) Expected() time.Duration {
 	if e.Censored {
 		return toDuration(censoredFactor * float64(e.Mean))
@@ -37,7 +36,7 @@ const (
 
 // Estimator estimates from past prices how long a machine will stay at a bid. The zero value has the defaults.
 //
-// Invariant: prices after now are not looked at.
+// Invariant: prices after now are ignored.
 //
 //  1. It takes every past instant of the lookback at which the price was in the same band as now; bands are shares of the bid.
 //  2. For each it takes the time until the price next exceeded the bid. Since the last crossing that has not happened yet:
@@ -47,16 +46,16 @@ const (
 //  4. At least a twentieth of the instants counts as ended, so that one distant crossing does not promise months.
 //  5. The instants of all bands are added, scaled to the length Prior: a band that was seen for minutes proves little.
 //
-// Measured on the price histories of us-west-1 2014 and us-east-1 2015 and 2016 with on-demand bids: of two pools, the
-// one with the higher MTTF was kept longer in 83 to 92 % of cases. Dropped, as worse on the whole: a Markov chain over the
-// bands, counting unfinished instants as ended or leaving them out, no bands, and lookbacks of 7 or 30 days.
+// Measured on the price histories of us-west-1 2014 and us-east-1 2015 and 2016 with on-demand bids: of two pools, the one with the higher
+// MTTF was kept longer in 83 to 92 % of cases. Rejected, as worse on the whole: a Markov chain over the bands, counting unfinished instants
+// as ended or leaving them out, no bands, and lookbacks of 7 or 30 days.
 type Estimator struct {
 	Lookback time.Duration // 0 = DefaultLookback
 	Prior    time.Duration // 0 = DefaultPrior
 }
 
-// MTTF returns the mean time until the price exceeds the bid, given the price at now, by the default
-// Estimator. Prices after now are not looked at.
+// MTTF returns the mean time until the price exceeds the bid, given the price at now, by the default Estimator. Prices after now are
+// ignored.
 func MTTF(h *History, now time.Time, bid USD) Estimate {
 	return Estimator{}.MTTF(h, now, bid)
 }
@@ -67,9 +66,9 @@ func EvictionProbability(h *History, now time.Time, bid USD, horizon time.Durati
 	return Estimator{}.EvictionProbability(h, now, bid, horizon)
 }
 
-// MTTF returns the mean time until the price exceeds the bid, given the price at now. It is known and 0 when the
-// price is above the bid, and unknown when the price is, or when it begins only now. When none of the instants
-// that it looks at ended in a crossing, the mean is the time of those instants, and Censored.
+// MTTF returns the mean time until the price exceeds the bid, given the price at now. It is known and 0 if the price is above the bid, and
+// unknown if the price is, or if it begins only now. If none of the instants ended in a crossing, the mean is the time of those instants,
+// and Censored.
 func (e Estimator) MTTF(h *History, now time.Time, bid USD) Estimate {
 	price, known := h.At(now)
 	switch {
@@ -83,10 +82,10 @@ func (e Estimator) MTTF(h *History, now time.Time, bid USD) Estimate {
 	return e.estimate(w.observe())
 }
 
-// EvictionProbability returns the probability that the price exceeds the bid within horizon from now, given the
-// price at now, and whether history says anything. It is the share of the Estimator's instants that a crossing
-// followed that soon, leaving out those that are too recent to tell. Where no crossing followed any it is that
-// of a constant rate of one per Expected: not having seen one is no proof that there is none.
+// EvictionProbability returns the probability that the price exceeds the bid within horizon from now, given the price at now, and whether
+// history says anything. It is the share of the Estimator's instants that a crossing followed that soon, excluding those that are too
+// recent to tell. If no crossing followed any of these, it assumes a constant rate of one per Expected: not having seen one is no proof
+// that there is none.
 func (e Estimator) EvictionProbability(h *History, now time.Time, bid USD, horizon time.Duration) (float64, bool) {
 	price, known := h.At(now)
 	switch {
@@ -120,7 +119,7 @@ func (e Estimator) withDefaults() Estimator {
 	return e
 }
 
-// toDuration rounds nanoseconds, and keeps to the longest duration there is.
+// toDuration rounds nanoseconds, up to the longest duration.
 func toDuration(nanoseconds float64) time.Duration {
 	if nanoseconds >= math.MaxInt64 {
 		return math.MaxInt64

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// USD is an amount in billionths of a dollar, so that ledgers add exactly. It marshals as a decimal
-// string such as "0.239". Where it is a price, it is per hour.
+// USD is an amount in billionths of a dollar, so that ledgers add exactly. It marshals as a decimal string such as "0.239". A price is per
+// hour.
 type USD int64
 
 // Dollar is one US dollar.
@@ -22,9 +22,8 @@ const (
 	cent        = Dollar / 100
 )
 
-// ParseUSD reads a decimal amount of dollars such as "0.239", exactly. It refuses everything else: signs
-// other than a leading minus, exponents, currency signs, spaces, and more than nine decimals, which an USD
-// could not hold without rounding.
+// ParseUSD parses a decimal amount of dollars such as "0.239", exactly. It refuses everything else: signs other than a leading minus,
+// exponents, currency signs, spaces, and more than nine decimals, which a USD could not hold without rounding.
 func ParseUSD(s string) (USD, error) {
 	digits, negative := strings.CutPrefix(s, "-")
 	whole, fraction, point := strings.Cut(digits, ".")
@@ -67,7 +66,7 @@ func (u USD) String() string {
 	return string(text)
 }
 
-// Cents returns the amount for people, rounded half away from zero to the cent: "$12.34", "-$0.50".
+// Cents formats the amount for display, rounded half away from zero to the cent: "$12.34", "-$0.50".
 func (u USD) Cents() string {
 	sign, billionths := u.split()
 	cents := (billionths + uint64(cent)/2) / uint64(cent)
@@ -77,8 +76,8 @@ func (u USD) Cents() string {
 	return fmt.Sprintf("%s$%d.%02d", sign, cents/100, cents%100)
 }
 
-// For returns what a time costs at the price u per hour: u x d / 1 h, rounded half up to the billionth (amounts
-// below zero mirror those above). Whole hours are exact. It panics when the amount does not fit.
+// For returns the cost of a time at the price u per hour: u x d / 1 h, rounded half up to the billionth (amounts below zero mirror those
+// above). Whole hours are exact. It panics if the amount does not fit.
 func (u USD) For(d time.Duration) USD {
 	_, price := u.split()
 	_, nanoseconds := USD(d).split()
@@ -116,7 +115,7 @@ func (u USD) split() (sign string, billionths uint64) {
 // MarshalText and UnmarshalText make an amount a decimal string in JSON and YAML.
 func (u USD) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote, strictly.
+// UnmarshalText strictly parses the result of MarshalText.
 func (u *USD) UnmarshalText(b []byte) (err error) {
 	*u, err = ParseUSD(string(b))
 	return err

@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/market/shapes"
 )
 
-// assumeType names the machine of a job that names none: the type on sale that costs least on demand, of those that are large enough
-// for most programs where there are some.
+// assumeType chooses the machine of a job that names none: the type on sale that is cheapest on demand, preferably large enough for most
+// programs.
 func assumeType(job *config.Job, offers []Offer) {
 	if !job.AnySize() || len(offers) == 0 || job.Resources.AnyOf[0].Type != "" {
 		return

@@ -15,9 +15,9 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Wish is what a job optimises: what it costs, and what the hours that it takes are worth to its owner.
+// Wish is a job's objective: its cost, and the value of the owner's time.
 type Wish struct {
-	// ValueOfTime is what an hour less is worth: candidates compare by cost + ValueOfTime x hours.
+	// ValueOfTime is the value of an hour less: candidates compare by cost + ValueOfTime x hours.
 	ValueOfTime market.USD
 	// Within and Budget bound the 95th percentiles of run time and cost; 0 = no bound.
 	Within time.Duration
@@ -40,11 +40,11 @@ type Trials struct {
 	Dropped string // why it was simulated from fewer starts than others (RuledOut); "" = it was not
 }
 
-// Sample is a run that candidates are tried in, and how much it counts.
+// Sample is a run in which candidates are tried, and its weight.
 type Sample struct {
 	Start  time.Time // in the past, or now
 	Draw   int       // of the evictions that prices do not show; 0 is the start's own
-	Now    bool      // the prices of the start stay; else the run meets those that followed
+	Now    bool      // the prices of the start are constant; otherwise the run meets the following ones
 	Weight float64
 }
 
@@ -63,26 +63,26 @@ type Judged struct {
 	Cost, CostP95   float64 // dollars
 	Hours, HoursP95 float64
 	Mean            float64 // dollars, of cost + value of time x hours
-	// Against is the mean difference of that from the chosen policy's over the starts that both have, and StdError its standard
-	// error, as shares of the chosen one's mean there.
+	// Against is the mean difference from the chosen policy over the common starts, and StdError its standard error, as shares of the
+	// chosen one's mean there.
 	Against, StdError float64
 	Dropped           bool   // it was simulated from fewer starts than the chosen policy: its means are not comparable with others
-	Why               string // why it is not chosen, where that is not for its mean
+	Why               string // why it is not chosen, if not because of its mean
 }
 
-// of returns the figure that candidates are compared by, in dollars.
+// of returns the figure by which candidates are compared, in dollars.
 func (w Wish) of(t Trial) float64 {
 	return t.Cost + float64(w.ValueOfTime)/float64(market.Dollar)*t.Hours
 }
 
 const (
-	// MinTrials is how many past starts a choice needs.
+	// MinTrials is the number of past starts that a choice needs.
 	MinTrials = 8
-	// sure is how many standard errors a candidate has to be dearer than the best by to be ruled out early.
+	// sure is how many standard errors above the best a candidate's cost must be for it to be ruled out early.
 	sure = 3
 )
 
-// Choose takes the candidate with the least mean of cost + value of time x hours over past starts, and the default without enough
+// Choose returns the candidate with the least mean of cost + value of time x hours over past starts, or the default if there are too few
 // starts. Samples are those of all runs; candidates that were dropped early have fewer.
 func Choose(w Wish, standard string, samples []Sample, candidates []Trials) Choice {
 	c := Choice{Policy: standard, Wish: w}
@@ -119,9 +119,9 @@ func Choose(w Wish, standard string, samples []Sample, candidates []Trials) Choi
 	return c
 }
 
-// RuledOut says of candidates, by name, why the first starts rule them out: their means are above the best one's by three standard
-// errors or more. The best is one that keeps to the wish's bounds. None is ruled out where no candidate does, or the starts are too few.
-// Candidates that cannot run the job, or were ruled out before, are not looked at.
+// RuledOut returns, by name of the candidate, why the first starts rule it out: its mean is above the best one's by three standard errors
+// or more. The best must satisfy the wish's bounds. None is ruled out if no candidate does, or the starts are too few. Candidates that
+// cannot run the job, or were already ruled out, are ignored.
 func RuledOut(w Wish, samples []Sample, candidates []Trials) map[string]string {
 	out := map[string]string{}
 	if len(samples) < MinTrials {
@@ -157,8 +157,8 @@ func RuledOut(w Wish, samples []Sample, candidates []Trials) map[string]string {
 	return out
 }
 
-// against returns the weighted mean difference of a candidate from another over the starts that both have, and its standard error, as
-// shares of the other's mean.
+// against returns the weighted mean difference of a candidate from another over the common starts, and its standard error, as shares of the
+// other's mean.
 func against(w Wish, t, other *Trials, samples []Sample) (share, stdError float64) {
 	n := min(len(t.Runs), len(other.Runs))
 	var difference, weights, base float64
@@ -171,7 +171,7 @@ func against(w Wish, t, other *Trials, samples []Sample) (share, stdError float6
 		return 0, 0
 	}
 	mean := difference / weights
-	// Starts of one day meet the same prices: days are what varies independently. Where all starts are one, draws are.
+	// Starts of one day meet the same prices: days are the independent unit. If there is only one start, draws are.
 	group := func(s Sample) int64 { return s.Start.Unix() / 86400 }
 	if oneStart(samples) {
 		group = func(s Sample) int64 { return int64(s.Draw) }
@@ -187,12 +187,12 @@ func against(w Wish, t, other *Trials, samples []Sample) (share, stdError float6
 	return difference / base, math.Sqrt(variance) / base
 }
 
-// oneStart reports whether samples differ in nothing but the evictions that are drawn.
+// oneStart reports whether samples differ only in the drawn evictions.
 func oneStart(samples []Sample) bool {
 	return !slices.ContainsFunc(samples, func(s Sample) bool { return !s.Start.Equal(samples[0].Start) })
 }
 
-// judge works out a candidate's own figures.
+// judge computes a candidate's own figures.
 func judge(w Wish, t *Trials, samples []Sample) Judged {
 	j := Judged{Policy: t.Policy, Why: t.Refused, Starts: len(t.Runs)}
 	if t.Refused != "" || len(t.Runs) == 0 {
@@ -219,8 +219,8 @@ func judge(w Wish, t *Trials, samples []Sample) Judged {
 	return j
 }
 
-// before reports whether a candidate is the better choice: one that keeps the wish's bounds, by its mean, and where none does the one
-// that misses them by least. Misses count in tenths of the bound: twice the cost for an hour less beyond a day is no better.
+// before reports whether a candidate is the better choice: one that satisfies the wish's bounds, by its mean, or if none does the one that
+// misses them by least. Misses count in tenths of the bound: twice the cost for an hour less beyond a day is no better.
 func (c *Choice) before(a, b Judged) bool {
 	tenths := func(j Judged) float64 {
 		if by := c.Wish.missedBy(j); by > 0 {
@@ -234,7 +234,7 @@ func (c *Choice) before(a, b Judged) bool {
 	return a.Mean < b.Mean
 }
 
-// missedBy returns the part by which a candidate's 95th percentiles exceed the bounds; 0 = it keeps them.
+// missedBy returns the share by which a candidate's 95th percentiles exceed the bounds; 0 = it satisfies them.
 func (w Wish) missedBy(j Judged) float64 {
 	by := 0.0
 	if w.Within > 0 {
@@ -264,7 +264,7 @@ func weighted(runs []Trial, samples []Sample, figure func(Trial) float64) float6
 	return entries[len(entries)-1].figure
 }
 
-// tell names the chosen candidate and says why it is.
+// tell names the chosen candidate and the reason.
 func (c *Choice) tell(chosen int, samples []Sample) {
 	c.Policy, c.Why = c.Candidates[chosen].Policy, "the best "+basisOf(samples)
 	if c.Wish.missedBy(c.Candidates[chosen]) > 0 {
@@ -292,7 +292,7 @@ func basisOf(samples []Sample) string {
 		last.UTC().Format(timeForm), draws)
 }
 
-// sort puts the best first, then what was dropped, later ones before earlier ones, and last what cannot run the job.
+// sort puts the best first, then dropped ones, the last dropped first, and finally those that cannot run the job.
 func (c *Choice) sort() {
 	slices.SortStableFunc(c.Candidates, func(a, b Judged) int {
 		figure := func(j Judged) float64 {
@@ -305,7 +305,7 @@ func (c *Choice) sort() {
 	})
 }
 
-// details returns the choice as the journal keeps it.
+// details returns the choice in the journal's form.
 func (c *Choice) details() *journal.PlanAuto {
 	if c == nil {
 		return nil
@@ -321,7 +321,7 @@ func (c *Choice) details() *journal.PlanAuto {
 	return a
 }
 
-// writeChoice shows the table that `policy: auto` was decided by.
+// writeChoice prints the table behind the decision of `policy: auto`.
 func (p *Plan) writeChoice(b *terminal.Text, s Style) {
 	c := p.Choice
 	if c == nil {
@@ -357,7 +357,7 @@ func (j Judged) unjudged() int {
 	return 0
 }
 
-// cells returns a candidate's in the table, where a policy is chosen.
+// cells returns a candidate's cells in the table, if a policy is chosen.
 func (j Judged) cells(chosen string) []string {
 	dollars := func(x float64) string { return fmt.Sprintf("$%.2f", x) }
 	hours := func(x float64) string { return fmt.Sprintf("%.1f", x) }

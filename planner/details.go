@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Details returns the plan as the journal keeps it.
+// Details returns the plan in the journal's form.
 func (p *Plan) Details() journal.PlanDetails {
 	d := journal.PlanDetails{
 		Policy:  p.Input.Policy.Name(),
@@ -70,7 +70,7 @@ func (p Pool) details() journal.PlanPool {
 	return d
 }
 
-// hints returns what a policy knows besides prices, so that its decision can be reproduced.
+// hints returns a policy's knowledge besides prices, so that its decision can be reproduced.
 func hints(h bidding.Hints) *journal.PoolHints {
 	one := func(h bidding.Hint) *journal.PoolHint {
 		if !h.Known() {
@@ -85,7 +85,7 @@ func hints(h bidding.Hints) *journal.PoolHints {
 	return &told
 }
 
-// estimate returns zeros for what is unknown.
+// estimate returns zeros for unknown values.
 func estimate[T interface{ market.USD | time.Duration }](r Range[T], number func(T) float64) journal.Estimate {
 	return journal.Estimate{Low: number(r.Low), Mid: number(r.Middle), High: number(r.High)}
 }

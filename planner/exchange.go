@@ -8,16 +8,16 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Exchange is what a job on tiers moves in a round. The zero value is of other jobs.
+// Exchange is what a job on tiers transfers in a round. It is zero for other jobs.
 type Exchange struct {
-	Bytes    int64         // that a replica takes in
-	Back     int64         // that it delivers
-	Reliable time.Duration // that this takes at the reliable machines' links, for all replicas; 0 = unknown
-	Machine  time.Duration // that a delivery takes at a replica's link; 0 = unknown
-	Notice   time.Duration // before an eviction, by the wall clock; 0 = unknown
+	Bytes    int64         // received by a replica
+	Back     int64         // delivered by it
+	Reliable time.Duration // time for this at the reliable machines' links, for all replicas; 0 = unknown
+	Machine  time.Duration // time for a delivery at a replica's link; 0 = unknown
+	Notice   time.Duration // before an eviction, in wall-clock time; 0 = unknown
 }
 
-// ExchangeOf returns the exchange of a job: the rows as they travel, at the links that the catalog declares. The slowest type counts.
+// ExchangeOf returns the exchange of a job: the rows in transit form, at the links' declared rates. The slowest type counts.
 func ExchangeOf(job *config.Job, choice Resolved) Exchange {
 	if !job.OnTiers() {
 		return Exchange{}
@@ -60,7 +60,7 @@ func (x Exchange) line() (value, detail string) {
 	return Bytes(x.Bytes), detail
 }
 
-// Warning says what an eviction notice leaves no time for; empty = there is time.
+// Warning says what cannot be done within an eviction notice; empty = everything can.
 func (x Exchange) Warning() string {
 	if x.Notice == 0 || x.Machine <= x.Notice {
 		return ""

@@ -1,5 +1,5 @@
-// Package export hands reports of runs over to other tools: TensorBoard's event files, MLflow. An Exporter gets a report as figures
-// and events; it knows nothing about journals, and computes nothing.
+// Package export passes reports of runs to other tools: TensorBoard's event files, MLflow. An Exporter gets a report as figures and events;
+// it knows nothing about journals, and computes nothing.
 package export
 
 import (
@@ -16,8 +16,8 @@ import (
 
 // Exporter writes runs in another tool's form.
 type Exporter interface {
-	// Export writes a run to a place, which it checks; an empty one is the tool's default. It returns where the run is found. Exporting a
-	// run again, as when it has continued, leaves one run there.
+	// Export writes a run to a place, which it checks; an empty one is the tool's default. It returns where to find the run. Exporting a
+	// run again, for example after it has continued, replaces it.
 	Export(ctx context.Context, run Run, into string) (where string, err error)
 }
 
@@ -27,16 +27,16 @@ var exporters = map[string]Exporter{"mlflow": MLflow{}, "tensorboard": TensorBoa
 // Names returns the exporters' words.
 func Names() []string { return slices.Sorted(maps.Keys(exporters)) }
 
-// Of returns an exporter by its word; nil = there is none.
+// Of returns an exporter by its word; nil = none.
 func Of(name string) Exporter { return exporters[name] }
 
-// Run is what is handed over. Times are market time.
+// Run is the exported data. Times are market time.
 type Run struct {
 	Name    string // of its directory
 	Job     string
 	Outcome string // "finished", "failed", "interrupted", or "unfinished"
 	Began   time.Time
-	Ended   time.Time // until when it is known
+	Ended   time.Time // end of the known time
 	About   map[string]string
 	Series  []Series // a series belongs to the run, or to one of its trials
 	Events  []cost.Event
@@ -55,7 +55,7 @@ type Point struct {
 	Value float64
 }
 
-// New returns what a report hands over.
+// New returns a report's data for export.
 func New(name string, r *cost.Report) Run {
 	run := Run{Name: name, Job: r.Run.Name, Outcome: r.Run.Outcome, Began: r.Run.Began, Ended: r.Run.AsOf, Events: r.Events, About: map[string]string{
 		"job": r.Run.Name, "kind": r.Run.Kind, "app": r.Run.App, "policy": r.Run.Policy, "cloud": r.Run.Cloud, "seed": fmt.Sprint(r.Run.Seed)}}
@@ -86,7 +86,7 @@ func New(name string, r *cost.Report) Run {
 
 func dollars(v market.USD) float64 { return float64(v) / float64(market.Dollar) }
 
-// losses adds losses, and what was paid for them.
+// losses adds losses, and the money spent until then.
 func (run *Run) losses(trial, metric string, points []cost.LossPoint) {
 	train, test, paid := Series{Trial: trial, Name: metric + "/train"}, Series{Trial: trial, Name: metric + "/test"}, Series{Trial: trial, Name: "cost/dollars"}
 	for _, p := range points {
@@ -105,7 +105,7 @@ func (run *Run) losses(trial, metric string, points []cost.LossPoint) {
 	}
 }
 
-// use adds what a machine has used, by seconds since the run began.
+// use adds a machine's use, by seconds since the run began.
 func (run *Run) use(m cost.MachineUse) {
 	cores, memory := Series{Name: "machine/" + m.Machine + "/cores"}, Series{Name: "machine/" + m.Machine + "/memory_bytes"}
 	for _, s := range m.Steps {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// MLflow logs a run to a tracking server by its REST API: an experiment for the job, in it a run, which is found again by a tag.
+// MLflow logs a run to a tracking server by its REST API: an experiment for the job, containing a run, which is found again by a tag.
 type MLflow struct{}
 
 const (
@@ -81,7 +81,7 @@ type mlflowMetric struct {
 	Step      int64   `json:"step"`
 }
 
-// notInKey is what MLflow has in no metric's name.
+// notInKey matches characters that MLflow does not allow in a metric's name.
 var notInKey = regexp.MustCompile(`[^A-Za-z0-9_./ -]`)
 
 func metricsOf(run Run) (out []mlflowMetric) {
@@ -96,7 +96,7 @@ func metricsOf(run Run) (out []mlflowMetric) {
 	return out
 }
 
-// note returns the newest events in Markdown, as many as there is room for.
+// note returns the newest events in Markdown, as many as fit.
 func note(run Run) string {
 	var lines []string
 	room := mlflowNote
@@ -113,7 +113,7 @@ func note(run Run) string {
 
 type mlflowServer struct{ address string }
 
-// experiment returns the one of a name, which it makes if there is none.
+// experiment returns the experiment of a name, creating it if necessary.
 func (s mlflowServer) experiment(ctx context.Context, name string) (string, error) {
 	var found struct {
 		Experiment struct {
@@ -134,7 +134,7 @@ func (s mlflowServer) experiment(ctx context.Context, name string) (string, erro
 	return made.ID, err
 }
 
-// run returns the id of a run, which it makes if there is none.
+// run returns the id of a run, creating it if necessary.
 func (s mlflowServer) run(ctx context.Context, experiment string, run Run) (string, error) {
 	type info struct {
 		Info struct {
@@ -158,7 +158,7 @@ func (s mlflowServer) run(ctx context.Context, experiment string, run Run) (stri
 	return made.Run.Info.ID, err
 }
 
-// mlflowError is what the server answers.
+// mlflowError is the server's error.
 type mlflowError struct {
 	Code    string `json:"error_code"`
 	Message string `json:"message"`

@@ -19,7 +19,7 @@ import (
 // TensorBoard writes event files: a folder for the run, and in it one for each trial.
 type TensorBoard struct{}
 
-// eventsFile is always the same, so that exporting again replaces it; TensorBoard wants "tfevents" in it.
+// eventsFile is always the same, so that exporting again replaces it; TensorBoard requires "tfevents" in the name.
 const eventsFile = "events.out.tfevents.0.tierml"
 
 // Export implements Exporter. Into is the log directory that TensorBoard is started with.
@@ -52,7 +52,7 @@ func (TensorBoard) Export(_ context.Context, run Run, into string) (string, erro
 	return dir, nil
 }
 
-// records is a file in the making: each record has its length, the length's checksum, an Event, and that one's checksum.
+// records is a file being built: each record has its length, the length's checksum, an Event, and its checksum.
 type records struct{ bytes []byte }
 
 func newRecords(began time.Time) *records {
@@ -81,7 +81,7 @@ func (r *records) event(at time.Time, step int64, what protowire.Number, of []by
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// masked returns the checksum as TFRecord has it: rotated, so that sums of data with sums in them are no worse.
+// masked returns the checksum in TFRecord's form: rotated, so that sums of data that contains sums are no worse.
 func masked(b []byte) uint32 {
 	sum := crc32.Checksum(b, castagnoli)
 	return (sum>>15 | sum<<17) + 0xa282ead8

@@ -1,8 +1,7 @@
-// Package invoice reads what providers themselves say that machines have cost and compares it with what was reckoned, machine by
-// machine and hour by hour.
+// Package invoice reads providers' own statements of what machines have cost and compares them with the computed bill, machine by machine
+// and hour by hour.
 //
-// It knows nothing about rule books: which of the two is right is for the reader to say; and in which forms providers write, which
-// they bring along.
+// It does not know rule books, nor which of the two is right; providers supply their formats.
 package invoice
 
 import (
@@ -21,31 +20,31 @@ import (
 	"github.com/tierml/tierml/internal/decompress"
 )
 
-// Line is what a machine cost in a time.
+// Line is the cost of a machine in a time.
 type Line struct {
 	Machine  string
 	From, To time.Time
 	USD      float64
-	Traffic  bool // it is for what the machine sent, not for its time
+	Traffic  bool // it is for sent data, not for time
 }
 
-// Form is how a provider writes a file: a table with columns of these names, or anything that Read reads.
+// Form is a provider's file format: a table with columns of these names, or anything that Read reads.
 type Form struct {
 	Name    string    // for people
-	Looks   string    // how its first line looks, for messages
+	Looks   string    // what its first line looks like, for messages
 	Columns [4]string // machine, from, to, cost
-	// Machine reports whether a line of the table is of a machine, by its name; nil = each is.
+	// Machine reports whether a line of the table is about a machine, by its name; nil = each is.
 	Machine func(name string) bool
-	// Kind is the column that says what a line is for, where the file has it, and Traffic whether that is traffic; "" = no line is.
+	// Kind is the column with the purpose of a line, if the file has it, and Traffic whether that is traffic; "" = no line is.
 	Kind    string
 	Traffic func(kind string) bool
-	// First are the characters with which a file may begin that Read reads; empty = it is a table.
+	// First are the possible first characters of a file for Read; empty = it is a table.
 	First string
 	Read  func(*bufio.Reader) ([]Line, error)
 }
 
 // Read reads a file, plain or compressed, in one of the forms, and returns the form's name. Lines without a machine (volumes, traffic,
-// taxes) are left out.
+// taxes) are skipped.
 func Read(r io.Reader, forms []Form) (lines []Line, form string, err error) {
 	plain, err := decompress.Reader(r)
 	if err != nil {
@@ -116,7 +115,7 @@ func table(r io.Reader, forms []Form) (lines []Line, name string, err error) {
 	}
 }
 
-// ReadLine reads the texts of a line. A machine may be named by a path; no cost is none.
+// ReadLine reads the texts of a line. A machine may be named by a path; an empty cost is none.
 func ReadLine(machine, from, to, cost string) (l Line, err error) {
 	var errs [3]error
 	l.Machine = machine[strings.LastIndexByte(machine, '/')+1:]
@@ -139,7 +138,7 @@ func parseTime(text string) (t time.Time, err error) {
 	return t, fmt.Errorf("%q is not a time", text)
 }
 
-// Difference is an hour of a machine in which the two do not agree.
+// Difference is an hour of a machine in which the two differ.
 type Difference struct {
 	Machine string    `json:"machine"`
 	Hour    time.Time `json:"hour"`
@@ -151,8 +150,8 @@ type Difference struct {
 type Comparison struct {
 	Form     string  `json:"form"`
 	Machines int     `json:"machines"` // of ours
-	Missing  int     `json:"missing"`  // machines that the provider's record does not have
-	Others   int     `json:"others"`   // machines of the record that are not ours: left out
+	Missing  int     `json:"missing"`  // machines that the provider's record lacks
+	Others   int     `json:"others"`   // machines of the record that are not ours: skipped
 	Ours     float64 `json:"ours_usd"`
 	Theirs   float64 `json:"theirs_usd"`
 	// Traffic of these machines is in neither sum: one estimates it, the other meters it.
@@ -161,8 +160,8 @@ type Comparison struct {
 	Differences  []Difference `json:"differences"` // by hour, then machine
 }
 
-// Compare matches lines by machine and hour of the clock; a line that lasts longer is spread evenly. Differences up to the
-// tolerance, in dollars, are none.
+// Compare matches lines by machine and hour of the clock; a longer line is spread evenly. Differences up to the tolerance, in dollars, are
+// ignored.
 func Compare(ours, theirs []Line, form string, tolerance float64) Comparison {
 	c := Comparison{Form: form, Differences: []Difference{}}
 	mine, all := map[string]bool{}, map[string]bool{}
@@ -173,7 +172,7 @@ func Compare(ours, theirs []Line, form string, tolerance float64) Comparison {
 		all[l.Machine] = true
 	}
 	c.Machines = len(mine)
-	for m := range mine { // any order: it counts
+	for m := range mine { // in any order: only the count matters
 		if !all[m] {
 			c.Missing++
 		}
@@ -210,7 +209,7 @@ func apart(lines []Line, of map[string]bool) (rest []Line, traffic float64) {
 	return rest, traffic
 }
 
-// spread cuts lines of some machines into hours of the clock.
+// spread splits lines of some machines into hours of the clock.
 func spread(lines []Line, of map[string]bool, hours map[[2]string]*Difference, add func(*Difference, float64)) {
 	for _, l := range lines {
 		if !of[l.Machine] {

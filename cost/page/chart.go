@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// chart is lines over one x axis, drawn as SVG by plain arithmetic. Colours and type sizes are left to the
-// page's style sheet, so that one drawing serves light and dark.
+// chart is lines over one x axis, drawn as SVG. Colours and type sizes are left to the page's style sheet, so that one drawing serves light
+// and dark.
 type chart struct {
 	title    string
 	describe string // the chart in words, for people unable to see it
@@ -25,7 +25,7 @@ type chart struct {
 	marks    []mark
 	bands    []band
 	rules    []rule
-	dots     []mark // marks that the axes span
+	dots     []mark // marks that the axes include
 	ticks    []tick // of the x axis; nil = round values
 }
 
@@ -42,7 +42,7 @@ type line struct {
 	dashed bool
 	thin   bool
 	faint  bool   // behind a line of the same figure
-	hidden bool   // not in the legend: it continues a series that is there
+	hidden bool   // not in the legend: it continues an existing series
 	as     string // its name in the legend, which several may share; empty = its own
 }
 
@@ -54,11 +54,11 @@ type mark struct {
 	text   string
 }
 
-// band is a labelled stretch of the x axis, drawn above the plot.
+// band is a labelled interval of the x axis, drawn above the plot.
 type band struct {
 	from, to float64
 	label    string
-	level    int // 1, 2, 3: how strong its colour is
+	level    int // 1, 2, 3: intensity of its colour
 }
 
 // rule is a vertical line through the plot.
@@ -71,7 +71,7 @@ type rule struct {
 // frame maps values to places.
 type frame struct {
 	left, top, right, bottom float64 // of the plot
-	x0, x1, y0, y1           float64 // values at its edges; y as log10 when log
+	x0, x1, y0, y1           float64 // values at its edges; y as log10 if log
 	log                      bool
 }
 
@@ -153,7 +153,7 @@ func (c chart) svg(id, class string, width, height float64) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // every text in it went through esc
 }
 
-// spark draws the lines alone, for a table's cell.
+// spark draws only the lines, for a table's cell.
 func (c chart) spark(id string) template.HTML {
 	const width, height = 120, 24
 	f := c.frame(width, height)
@@ -204,7 +204,7 @@ func (c chart) frame(width, height float64) frame {
 	if !c.zeroY {
 		f.y0 -= room
 	}
-	if len(c.dots) > 0 { // none sits on an edge
+	if len(c.dots) > 0 { // none is on an edge
 		room := (f.x1 - f.x0) * 0.05
 		f.x0, f.x1 = f.x0-room, f.x1+room
 	}
@@ -363,7 +363,7 @@ type tick struct {
 	label string
 }
 
-// xTicks are at most n round values, or round times.
+// xTicks returns at most n round values, or round times.
 func (c chart) xTicks(f frame, n int) []tick {
 	var out []tick
 	if c.ticks != nil {

@@ -27,7 +27,7 @@ func Start(t testing.TB, c fakecloud.Config) *fakecloud.Cloud {
 	return fake
 }
 
-// Do makes one step of a script happen at once, such as "evict i-1". A step that names machines must find some.
+// Do executes one step of a script at once, such as "evict i-1". A step that names machines must find some.
 func Do(t testing.TB, fake *fakecloud.Cloud, step string) {
 	t.Helper()
 	s, err := fakecloud.ParseStep(step)

@@ -17,7 +17,7 @@ type Fields struct {
 	Durable  bool // on disk before Write returns: recovery or a bill depends on the line
 }
 
-// kinds is docs/journal.md in Go; a test keeps the two alike.
+// kinds is docs/journal.md in Go; a test keeps the two in agreement.
 var kinds = []Fields{
 	{Start, []string{"details"}, nil, true},
 	{Plan, []string{"details"}, nil, false},
@@ -71,9 +71,8 @@ func (k Kind) Durable() bool {
 	return i >= 0 && kinds[i].Durable
 }
 
-// Validate returns an entry's fault: an unknown kind, a missing field, or a field that its kind does
-// not carry. The Writer does not insist on it, because a fact with a field too many is better than none;
-// tests of writers should.
+// Validate returns an entry's fault: an unknown kind, a missing field, or a field that its kind does not have. The Writer does not enforce
+// it, because a fact with a field too many is better than none; tests of writers should.
 func (e Entry) Validate() error {
 	i := slices.IndexFunc(kinds, func(f Fields) bool { return f.Kind == e.Kind })
 	switch {
@@ -110,7 +109,7 @@ func (e Entry) Validate() error {
 	return nil
 }
 
-// Loss is v as TrainLoss and TestLoss hold it: absent when it is not a number, which JSON cannot say.
+// Loss is v as TrainLoss and TestLoss hold it: absent if NaN, which JSON cannot represent.
 func Loss(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil

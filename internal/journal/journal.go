@@ -1,8 +1,7 @@
-// Package journal is the one append-only record of a run: JSON lines, each with the market time, a kind,
-// a reason and the fields of its kind. Reports, costs and replays are made from it and from nothing else.
+// Package journal is the only record of a run, append-only: JSON lines, each with the market time, a kind, a reason and the fields of its
+// kind. Reports, costs and replays are made from it alone.
 //
-// It knows how lines are written and read, not what follows from them. docs/journal.md documents every
-// kind and field.
+// It knows how lines are written and read, not what follows from them. docs/journal.md documents every kind and field.
 package journal
 
 import (
@@ -21,15 +20,15 @@ const (
 	Intent       Kind = "intent"            // token, pool, bid, count: written before the launch is tried
 	Launch       Kind = "launch"            // token, instance, tier, pool, bid, launched
 	LaunchFailed Kind = "launch-failed"     // token, pool, count
-	Ready        Kind = "ready"             // instance: its agent is there and has its data
+	Ready        Kind = "ready"             // instance: its agent is running and has its data
 	Notice       Kind = "notice"            // instance, pool, deadline
 	Evicted      Kind = "evicted"           // instance, pool, ended: the provider took it
-	Failed       Kind = "failed"            // instance, pool: its agent is gone without warning
-	Silence      Kind = "silence"           // to, count: most machines have fallen silent together, or do no longer
+	Failed       Kind = "failed"            // instance, pool: its agent disappeared without warning
+	Silence      Kind = "silence"           // to, count: most machines have fallen silent together, or no longer are
 	Provider     Kind = "provider"          // to: its calls fail, work again, or the run leaves its machines
 	Terminated   Kind = "terminated"        // instance, pool, ended: the buyer ended it
 	Join         Kind = "join"              // instance, splits, partitions: takes part in training
-	Leave        Kind = "leave"             // instance: takes part no longer
+	Leave        Kind = "leave"             // instance: no longer takes part
 	Stage        Kind = "stage"             // from, to, transient, reliable
 	Budget       Kind = "budget"            // to: the response to the money spent
 	Scale        Kind = "scale"             // from, to: how many machines are wanted
@@ -40,17 +39,17 @@ const (
 	Checkpoint   Kind = "checkpoint"        // clock, bytes, seconds, model: a committed cut was saved during training
 	SaveFailed   Kind = "checkpoint-failed" // clock
 	TakeOver     Kind = "takeover"          // count (machines taken over), clock, generation: a new controller
-	Flush        Kind = "flush"             // clock (committed), bytes, seconds (left): the rescue of servers that go
+	Flush        Kind = "flush"             // clock (committed), bytes, seconds (left): the rescue of departing servers
 	Rollback     Kind = "rollback"          // generation, clock (returned to), lost_clocks
 	Switch       Kind = "switch"            // from, to (pools), from_mttf, to_mttf
-	Release      Kind = "release"           // instance, pool: works to the end of its paid time, and goes then
+	Release      Kind = "release"           // instance, pool: works to the end of its paid time, and then goes
 	ClockDone    Kind = "clock"             // clock, train_loss, test_loss, seconds, machines, work, redone
-	Profile      Kind = "profile"           // clock, seconds (median of a clock), details: what serving the model takes
-	Use          Kind = "use"               // instance, seconds, cpu_seconds, memory_bytes and the like: what a machine has used since the line before
+	Profile      Kind = "profile"           // clock, seconds (median of a clock), details: the load of serving the model
+	Use          Kind = "use"               // instance, seconds, cpu_seconds, memory_bytes and the like: what a machine has used since the previous line
 	Charge       Kind = "charge"            // instance, pool, from, to (times), usd: a billed line
 	Export       Kind = "export"            // clock, model, test_loss: parameters saved, as the result or to resume from
 	Done         Kind = "done"              // outcome, model, test_loss
-	// Of programs of the user's own. Program names a rank or a task, Generation its attempt.
+	// For users' programs. Program names a rank or a task, Generation its attempt.
 	ProgramStart      Kind = "program-start"       // program, instance, generation, clock (step), bytes, model (state): it runs
 	ProgramStep       Kind = "program-step"        // program, generation, clock (step), train_loss, round (the rung of a sweep, from 1), redone, why
 	ProgramSaved      Kind = "program-saved"       // program, instance, generation, clock (step), bytes, seconds, model, digest
@@ -59,20 +58,20 @@ const (
 	ProgramDropped    Kind = "program-dropped"     // program, clock (step): a trial that is dropped after feedback
 )
 
-// What the Outcome of an end can be: of a run the first three, of a program's attempt all but Interrupted and Cancelled.
+// Values of Outcome: for the end of a run the first three, for a program's attempt all except Interrupted and Cancelled.
 const (
 	Finished    = "finished"
 	Failure     = "failed"
 	Interrupted = "interrupted"
-	Lost        = "lost"      // with a machine: what was done since its state was saved is done again
+	Lost        = "lost"      // with a machine: work since the saved state is repeated
 	Stopped     = "stopped"   // in order, with its state saved
-	Cancelled   = "cancelled" // of a task: it is not given out again
+	Cancelled   = "cancelled" // of a task: it is not assigned again
 )
 
 // FailedElsewhere is the reason of ranks that are lost because another one has failed.
 const FailedElsewhere = "the program failed on another machine"
 
-// What the To of a Budget line can be.
+// Values of To in a Budget line.
 const (
 	Warned = "warned"
 	Paused = "paused"
@@ -145,7 +144,7 @@ type OfSwitch struct {
 	ToMTTF   float64 `json:"to_mttf,omitempty"`
 }
 
-// OfProgram are the fields of lines that are about a program of the user's own.
+// OfProgram are the fields of lines about a user's program.
 type OfProgram struct {
 	Program string `json:"program,omitempty"` // "rank-0", "task-17"
 	Digest  string `json:"digest,omitempty"`  // SHA-256 of what Model names, hexadecimal
@@ -156,14 +155,14 @@ type OfProgram struct {
 // OfUse is what an attempt or a machine has used; 0 = unknown.
 type OfUse struct {
 	CPU       float64 `json:"cpu_seconds,omitempty"`
-	Memory    int64   `json:"memory_bytes,omitempty"` // the most that one of an attempt's processes held, or that the machine's held together
-	GPU       float64 `json:"gpu_seconds,omitempty"`  // in which a GPU computed, in the mean of a machine's
+	Memory    int64   `json:"memory_bytes,omitempty"` // the peak of one of an attempt's processes, or the machine's total peak
+	GPU       float64 `json:"gpu_seconds,omitempty"`  // in which a GPU computed, averaged over a machine's GPUs
 	GPUMemory int64   `json:"gpu_memory_bytes,omitempty"`
-	BytesIn   int64   `json:"bytes_in,omitempty"` // by the network
+	BytesIn   int64   `json:"bytes_in,omitempty"` // over the network
 	BytesOut  int64   `json:"bytes_out,omitempty"`
 }
 
-// Choice is a pool, and the bid there where one is made.
+// Choice is a pool, and the bid there if one is made.
 type Choice struct {
 	Pool string `json:"pool"`
 	Bid  string `json:"bid,omitempty"`

@@ -1,6 +1,6 @@
 package journal
 
-// What a run can be, by its job. Pages, lists and metrics name runs by these words.
+// Kinds of runs, by their jobs. Pages, lists and metrics use these words.
 const (
 	Training = "training"
 	DiLoCo   = "diloco" // replicas of a program's model, averaged in rounds

@@ -12,24 +12,23 @@ import (
 	"time"
 )
 
-// Torn is the piece of a last line that a killed writer left behind.
+// Torn is an incomplete last line left by a killed writer.
 type Torn struct {
 	Line  int // counted from 1
-	Bytes int // that were lost
+	Bytes int // bytes lost
 }
 
-// String returns it in words.
+// String describes it.
 func (t Torn) String() string {
 	return fmt.Sprintf("line %d was torn when its writer was killed (%d bytes lost)", t.Line, t.Bytes)
 }
 
-// Reader reads a journal from its beginning. One torn last line is tolerated and reported by Torn; any
-// other bad line is an error that names its number. Kinds and fields that it does not know are no error: a
-// newer program may have written them.
+// Reader reads a journal from its beginning. One torn last line is tolerated and reported by Torn; any other bad line is an error that
+// names its number. Unknown kinds and fields are no error: a newer program may have written them.
 type Reader struct {
 	in      *bufio.Reader
 	line    int
-	whole   int64 // bytes of the lines that were read whole
+	whole   int64 // bytes of completely read lines
 	unended bool  // the last line has no newline, yet is complete
 	torn    *Torn
 }
@@ -46,8 +45,7 @@ func NewReaderAfter(r io.Reader, n int) *Reader {
 	return reader
 }
 
-// Next returns the next entry, io.EOF after the last one, or an error that says which line is bad. Empty lines
-// are passed over.
+// Next returns the next entry, io.EOF after the last one, or an error that says which line is bad. Empty lines are skipped.
 func (r *Reader) Next() (Entry, error) {
 	for {
 		line, err := r.readLine()
@@ -107,14 +105,14 @@ func parse(line []byte) (Entry, error) {
 	}
 	e = normal(e)
 	for _, t := range []*time.Time{&e.T, e.At, e.Launched, e.Ended, e.Deadline} {
-		if t != nil && (t.Year() < 1 || t.Year() > 9999) { // in UTC a time can leave the years that JSON knows
+		if t != nil && (t.Year() < 1 || t.Year() > 9999) { // converted to UTC a time can leave JSON's range of years
 			return Entry{}, fmt.Errorf("time %v is out of range", t)
 		}
 	}
 	return e, nil
 }
 
-// All iterates over the entries that are left. An error comes last.
+// All iterates over the remaining entries. An error comes last.
 func (r *Reader) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for {
@@ -126,7 +124,7 @@ func (r *Reader) All() iter.Seq2[Entry, error] {
 	}
 }
 
-// Line returns the number of the line that was read last, counted from 1.
+// Line returns the number of the last line read, counted from 1.
 func (r *Reader) Line() int { return r.line }
 
 // Torn reports a torn last line; it is nil until the end was reached, and if there was none.

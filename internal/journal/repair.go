@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Damaged is a line of a journal that cannot be read, and is not a torn last one. Repair leaves such lines out.
+// Damaged is an unreadable line of a journal other than a torn last one. Repair removes such lines.
 type Damaged struct {
 	Line int // counted from 1
 	Err  error
@@ -20,9 +20,9 @@ func (d *Damaged) Error() string { return fmt.Sprintf("journal line %d is damage
 // Unwrap returns the line's fault.
 func (d *Damaged) Unwrap() error { return d.Err }
 
-// Repair leaves damaged lines out of the journal at path and returns them. The original journal is kept next to it, under the
-// same name with ".damaged" behind it. The first line must be whole, as it says what the run is. A journal without damage is
-// left alone; a torn last line is Resume's business.
+// Repair removes damaged lines from the journal at path and returns them. The original journal is kept next to it, with the suffix
+// ".damaged". The first line must be intact, as it says what the run is. An undamaged journal is not changed; a torn last line is left to
+// Resume.
 func Repair(path string) ([]Damaged, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -54,8 +54,8 @@ func Repair(path string) ([]Damaged, error) {
 	return damaged, nil
 }
 
-// replace returns a file other contents and keeps the old ones under another name. Whenever it is killed, path has one or the
-// other, whole.
+// replace replaces a file's contents and keeps the old ones under another name. Whenever it is killed, path is complete, with one or the
+// other.
 func replace(path, kept string, contents []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".mended-*")
 	if err != nil {

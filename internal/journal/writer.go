@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// MaxLine is the longest line in bytes, its newline included, that is written or read.
+// MaxLine is the longest line in bytes, including its newline, that is written or read.
 const MaxLine = 16 << 20
 
 // File is what a Writer needs of the file that it appends to.
@@ -24,12 +24,11 @@ type File interface {
 	Truncate(size int64) error
 }
 
-// Writer appends entries, one line and one write call each, so that a killed process leaves at most one
-// torn line, the last one. It may be used by several goroutines.
+// Writer appends entries, one line and one write call each, so that a killed process leaves at most one torn line, the last one. It may be
+// used by several goroutines.
 //
-// When a line cannot be written in full (the disk is full), the torn piece is cut off again and the caller
-// gets the error; later lines may succeed. While the piece cannot be cut off, every Write fails rather than
-// bury a torn line in the middle.
+// If a line cannot be written in full (the disk is full), the torn piece is removed and the caller gets the error; later lines may succeed.
+// While the piece cannot be removed, every Write fails rather than bury a torn line in the middle.
 type Writer struct {
 	mu      sync.Mutex
 	file    File
@@ -54,8 +53,8 @@ func Create(path string, observe func(Entry)) (*Writer, error) {
 	return NewWriter(f, 0, observe), nil
 }
 
-// Resume appends to the journal of a run that was stopped or killed. It first reads the entries, gives them
-// back, and cuts a torn last line off.
+// Resume appends to the journal of a run that was stopped or killed. It first reads the entries, returns them, and removes a torn last
+// line.
 func Resume(path string, observe func(Entry)) (*Writer, []Entry, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
@@ -95,8 +94,7 @@ func NewWriter(f File, size int64, observe func(Entry)) *Writer {
 	return &Writer{file: f, size: size, observe: observe}
 }
 
-// Write appends one entry. Entries of a durable kind are on disk when it returns nil. Times are written in
-// UTC; a loss that is not a number is left out.
+// Write appends one entry. Entries of a durable kind are on disk when it returns nil. Times are written in UTC; a NaN loss is omitted.
 func (w *Writer) Write(e Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,11 +116,11 @@ func (w *Writer) Write(e Entry) error {
 	return nil
 }
 
-// append makes the line and writes it whole or not at all.
+// append writes the line completely or not at all.
 func (w *Writer) append(e Entry) error {
 	w.buf.Reset()
 	encoder := json.NewEncoder(&w.buf)
-	encoder.SetEscapeHTML(false) // "2 -> 3" stays readable
+	encoder.SetEscapeHTML(false) // keep "2 -> 3" readable
 	if err := encoder.Encode(e); err != nil {
 		return err
 	}
@@ -144,7 +142,7 @@ func (w *Writer) append(e Entry) error {
 	return errors.Join(err, w.cutTorn())
 }
 
-// cutTorn takes away what a failed write left behind.
+// cutTorn removes the remains of a failed write.
 func (w *Writer) cutTorn() error {
 	if !w.torn {
 		return nil
@@ -170,7 +168,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// normal returns the entry as its line will say it, so that an observer sees what a reader will.
+// normal returns the entry as in its line, so that an observer sees the same as a reader.
 func normal(e Entry) Entry {
 	e.T = e.T.UTC()
 	e.At, e.Launched, e.Ended, e.Deadline = utc(e.At), utc(e.Launched), utc(e.Ended), utc(e.Deadline)

@@ -1,5 +1,5 @@
-// Package kin finds the processes of a machine or a slot by their home, wherever they are by now: programs have sessions of their own. It knows
-// nothing about what they do. Where there is no /proc it finds none.
+// Package kin finds the processes of a machine or a slot by their home, whatever their session. It does not know what they do. Without
+// /proc it finds none.
 package kin
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Carries reports whether a process that has not ended has a variable, as NAME=VALUE, in its environment. Those of other users cannot be read, unless
-// by root.
+// Carries reports whether a live process has a variable, as NAME=VALUE, in its environment. Those of other users cannot be read, except by
+// root.
 func Carries(pid int, variable []byte) bool {
 	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
@@ -41,17 +41,17 @@ func Of(home string) (pids []int) {
 	return pids
 }
 
-// linger is how long killed processes may take to go: one that waits for a disk cannot be killed at once.
+// linger is how long killed processes may take to end: one that waits for a disk cannot be killed at once.
 const linger = 5 * time.Second
 
-// End kills the processes whose home is a folder, and waits until they are gone. It reports whether they are.
+// End kills the processes whose home is a folder, and waits until they have ended. It reports whether they have.
 func End(home string) bool {
 	for until := time.Now().Add(linger); ; time.Sleep(5 * time.Millisecond) {
 		left := Of(home)
 		if len(left) == 0 {
 			return true
 		}
-		for _, pid := range left { // one may have been born since the last look
+		for _, pid := range left { // one may have been created since the last look
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 		if time.Now().After(until) {

@@ -1,4 +1,4 @@
-// Package location reads the names of files, wherever they are: a path on this machine (also as file:///PATH), s3://BUCKET/KEY or
+// Package location parses the names of files, wherever they are: a path on this machine (also as file:///PATH), s3://BUCKET/KEY or
 // gs://BUCKET/KEY. It opens nothing: package blob does, with the stores' libraries.
 package location
 
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Place is where a name leads to. Parse alone makes one: code that decides about a name decides about its Place, and keeps String of it,
-// which leads nowhere else.
+// Place is what a name refers to. Only Parse creates one: code that decides about a name decides about its Place, and keeps its String,
+// which refers to the same place.
 type Place struct {
 	scheme string // "" is a path on this machine
 	bucket string
@@ -23,8 +23,8 @@ type Place struct {
 }
 
 var (
-	// bucketName is what S3 or GCS call buckets. It becomes a part of a host's name. Lengths in expressions would make the start of
-	// the program slow.
+	// bucketName matches the names of buckets in S3 or GCS. It becomes a part of a host's name. Repetition counts in expressions would slow
+	// down the start of the program.
 	bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	// regionName becomes a part of a host's name, too.
 	regionName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
@@ -42,7 +42,7 @@ func Parse(name string) (Place, error) {
 	if err != nil {
 		return Place{}, fmt.Errorf("%q is not a URL: write s3://BUCKET/KEY or gs://BUCKET/KEY", name)
 	}
-	p := Place{scheme: u.Scheme, bucket: u.Host, key: strings.TrimPrefix(u.Path, "/")} // the scheme is in small letters
+	p := Place{scheme: u.Scheme, bucket: u.Host, key: strings.TrimPrefix(u.Path, "/")} // the scheme is in lower case
 	switch {
 	case p.scheme == "file":
 		if u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || IsURL(u.Path) {
@@ -62,7 +62,7 @@ func Parse(name string) (Place, error) {
 	return p, nil
 }
 
-// settings reads those of a store in a form that all programs read alike: one value for each name.
+// settings parses those of a store in a form that all programs read alike: one value for each name.
 func settings(query string) (url.Values, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -88,7 +88,7 @@ func settings(query string) (url.Values, error) {
 	return q, nil
 }
 
-// String returns the place's name in its one form.
+// String returns the place's canonical name.
 func (p Place) String() string {
 	if p.scheme == "" {
 		return p.key
@@ -99,13 +99,13 @@ func (p Place) String() string {
 // File returns the path of a place on this machine.
 func (p Place) File() (path string, ok bool) { return p.key, p.scheme == "" }
 
-// Settings returns those of the store.
+// Settings returns the settings of the store.
 func (p Place) Settings() url.Values { return p.query }
 
 // Signed reports whether requests for the place are signed with credentials.
 func (p Place) Signed() bool { return p.scheme != "" && p.query.Get("anonymous") != "true" }
 
-// Scheme returns the store's, s3 or gs; empty = a path on this machine.
+// Scheme returns the store's scheme, s3 or gs; empty = a path on this machine.
 func (p Place) Scheme() string { return p.scheme }
 
 // Bucket returns the store's bucket.

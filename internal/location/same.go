@@ -2,7 +2,7 @@ package location
 
 import "os"
 
-// SameFile reports whether both paths lead to one file that exists.
+// SameFile reports whether both paths refer to one existing file.
 func SameFile(a, b string) bool {
 	x, errA := os.Stat(a)
 	y, errB := os.Stat(b)

@@ -1,5 +1,5 @@
-// Package loglimit bounds how much others can make a process log: some lines a minute, and the number of the rest. It knows nothing about
-// what the lines are about.
+// Package loglimit bounds how much others can make a process log: some lines a minute, and the number of the rest. It does not know what
+// the lines are about.
 package loglimit
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// LinesAMinute is how many lines a Limit lets through.
+// LinesAMinute is how many lines a Limit permits.
 const LinesAMinute = 30
 
 // Limit bounds the lines about one kind of event. The zero value is ready. It may be used by several goroutines.
@@ -18,7 +18,7 @@ type Limit struct {
 	said, unsaid int
 }
 
-// note reports whether a line may be written now, and how many were left out since the last one.
+// note reports whether a line may be written now, and how many were suppressed since the last one.
 func (l *Limit) note(now time.Time) (say bool, unsaid int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +34,7 @@ func (l *Limit) note(now time.Time) (say bool, unsaid int) {
 	return true, unsaid
 }
 
-// Warn writes a line, if it may, with the number of those that were left out.
+// Warn writes a line, if permitted, with the number of suppressed ones.
 func (l *Limit) Warn(log *slog.Logger, message string, args ...any) {
 	l.WarnAt(time.Now(), log, message, args...)
 }

@@ -1,6 +1,6 @@
-// Package marked keeps a machine's metadata service to its agent. A routing rule refuses the service to the user that agent and
-// programs share, but not to connections with a mark, which takes a right that the agent has and does not pass on. It knows nothing
-// of the requests.
+// Package marked restricts a machine's metadata service to its agent. A routing rule refuses the service to the user that agent and
+// programs share, except on marked connections; marking requires a right that the agent has and does not pass on. It knows nothing about
+// the requests.
 package marked
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
-// Variable says in the environment that connections are to be marked, and Mark is what with.
+// Variable is the environment variable that enables marking, and Mark is the mark.
 const (
 	Variable = "TIERML_MARK"
 	Mark     = 0x7469
@@ -33,7 +33,7 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return sameuser.DialBy(ctx, d, network, address)
 }
 
-// KeepRight has this process keep the right to mark connections to itself: what it starts from now on does not have it.
+// KeepRight reserves the right to mark connections to this process: its future children do not have it.
 func KeepRight() error {
 	if os.Getenv(Variable) == "" {
 		return nil

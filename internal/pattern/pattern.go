@@ -1,7 +1,7 @@
-// Package pattern is regular expressions that are compiled when they are first used. A command uses few of the program's, and all
-// together are a tenth of its start.
+// Package pattern compiles regular expressions when they are first used. A command uses few of the program's, and compiling all is a tenth
+// of its start.
 //
-// It knows nothing about what they match.
+// It does not know what they match.
 package pattern
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Of returns a regular expression, which must be a right one; that is tested for the whole repository.
+// Of returns a regular expression, which must be valid; a test checks this for the whole repository.
 func Of(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

@@ -1,4 +1,4 @@
-// Package plainfile opens the files that people name. It knows nothing of what they hold.
+// Package plainfile opens the files that people name. It knows nothing about their contents.
 package plainfile
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Open opens a file to read. A pipe or a socket in a folder is refused: it may never have a writer, and opening it would wait
-// forever. What a shell makes, such as /dev/stdin and /dev/fd/63 for <(...), has a writer.
+// Open opens a file to read. A pipe or a socket in a folder is refused: it may never have a writer, and opening it would wait forever. What
+// a shell creates, such as /dev/stdin and /dev/fd/63 for <(...), has a writer.
 func Open(path string) (*os.File, error) {
 	if err := Check(path); err != nil {
 		return nil, err
@@ -18,7 +18,7 @@ func Open(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// Check is Open's refusal alone.
+// Check only makes Open's check.
 func Check(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 || byShell(path) {

@@ -14,24 +14,24 @@ import (
 	"github.com/tierml/tierml/internal/terminal"
 )
 
-// Unit says what a bar counts.
+// Unit is what a bar counts.
 type Unit int
 
 // The units.
 const (
 	Things  Unit = iota // one by one
 	Bytes               // in powers of ten, as networks and disks are sold
-	Seconds             // of something whose length is known, such as waiting until a limit
+	Seconds             // with a known length, such as waiting until a limit
 )
 
-// Bar is how far one thing has come. Its methods may be called by several goroutines.
+// Bar is the progress of one activity. Its methods may be called by several goroutines.
 type Bar struct {
 	meter *Meter
 	what  string
 	total atomic.Int64
 	unit  Unit
 	began time.Time
-	due   time.Time // of the next line of words
+	due   time.Time // when the next line of words is due
 	done  atomic.Int64
 	over  sync.Once
 }
@@ -39,7 +39,7 @@ type Bar struct {
 // Add counts more.
 func (b *Bar) Add(n int64) { b.done.Add(n) }
 
-// Set takes how much is done of how much, as callbacks report it.
+// Set sets how much is done of how much, as callbacks report it.
 func (b *Bar) Set(done, total int) {
 	b.total.Store(int64(total))
 	for before := b.done.Load(); before < int64(done); before = b.done.Load() { // callbacks of several goroutines overtake each other
@@ -49,7 +49,7 @@ func (b *Bar) Set(done, total int) {
 	}
 }
 
-// Done ends the bar and takes it from the screen. A second call does nothing.
+// Done ends the bar and removes it from the screen. A second call does nothing.
 func (b *Bar) Done() {
 	b.over.Do(func() {
 		if b.meter != nil {
@@ -72,7 +72,7 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// barCells is how wide a bar is where there is room.
+// barCells is the full width of a bar.
 const barCells = 24
 
 // line returns the bar's text, at most width cells: the activity, then as much of bar, share, count and time left as there is room
@@ -102,7 +102,7 @@ func (b *Bar) line(now time.Time, width int) string {
 	return ansi.Truncate(text, max(0, width), "…")
 }
 
-// words returns how far it has come where there are no bars.
+// words describes the progress where bars cannot be drawn.
 func (b *Bar) words(now time.Time) string {
 	done, total, elapsed := b.done.Load(), b.total.Load(), now.Sub(b.began)
 	text := "tierml: " + terminal.Line(b.what) + ": "
@@ -115,7 +115,7 @@ func (b *Bar) words(now time.Time) string {
 	return text + Length(elapsed)
 }
 
-// left returns the time that the rest takes, if it continues as so far.
+// left returns the time that the rest takes at the present pace.
 func (b *Bar) left(done, total int64, elapsed time.Duration) (time.Duration, bool) {
 	if b.unit == Seconds {
 		return time.Duration(max(0, total-done)) * time.Second, true
@@ -143,7 +143,7 @@ func (b *Bar) rate(done int64, elapsed time.Duration) string {
 	return ", " + Size(int64(float64(done)/elapsed.Seconds())) + "/s"
 }
 
-// Size writes a number of bytes, such as 12.3 MB.
+// Size formats a number of bytes, such as 12.3 MB.
 func Size(n int64) string {
 	amount, unit := float64(n), "B"
 	for _, larger := range []string{"kB", "MB", "GB", "TB"} {
@@ -158,7 +158,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %s", amount, unit)
 }
 
-// Length writes a time to the second, such as 4s, 2m05s or 1h02m.
+// Length formats a time to the second, such as 4s, 2m05s or 1h02m.
 func Length(d time.Duration) string {
 	s := int64(d.Round(time.Second) / time.Second)
 	switch {

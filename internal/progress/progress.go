@@ -1,6 +1,6 @@
-// Package progress shows a person how far a long operation has come: one line on a terminal, with a bar, a count and the time
-// that is left, which is gone when the thing is done. In pipes, logs and dumb terminals, where no line can be redrawn, it is a line
-// of words now and then. It knows nothing about the work.
+// Package progress shows the progress of a long operation: one line on a terminal, with a bar, a count and the remaining time, which
+// disappears when the operation is done. In pipes, logs and dumb terminals, where no line can be redrawn, it prints a line of words at
+// intervals. It knows nothing about the work.
 //
 // Work that ends within a second is never shown, so callers start a bar for everything that may take longer.
 package progress
@@ -20,11 +20,11 @@ import (
 const (
 	// patience is how long something may take before it is shown.
 	patience = time.Second
-	// redraw is how often a line is drawn.
+	// redraw is the interval at which a line is drawn.
 	redraw = 100 * time.Millisecond
-	// firstWords is when the first line of words comes; each later one comes when it has taken twice as long.
+	// firstWords is when the first line of words comes; each later one comes after twice the time.
 	firstWords = 3 * time.Second
-	// erase takes a line away.
+	// erase removes a line.
 	erase = "\r\x1b[K"
 )
 
@@ -36,7 +36,7 @@ type Meter struct {
 	now   func() time.Time
 
 	mu   sync.Mutex
-	bars []*Bar // the last is the one that is shown: it is a part of those before
+	bars []*Bar // the last one is shown: it is a part of those before
 	shut func() // ends the drawing; nil while there is no bar
 	on   bool   // a line is on the screen
 }
@@ -64,7 +64,7 @@ type key struct{}
 // With lets functions that get the context show bars on a meter.
 func With(ctx context.Context, m *Meter) context.Context { return context.WithValue(ctx, key{}, m) }
 
-// From returns the meter of a context; nil when there is none.
+// From returns the meter of a context; nil if there is none.
 func From(ctx context.Context) *Meter {
 	m, _ := ctx.Value(key{}).(*Meter)
 	return m
@@ -75,7 +75,7 @@ func Start(ctx context.Context, what string, total int64, unit Unit) *Bar {
 	return From(ctx).Start(what, total, unit)
 }
 
-// Start begins a bar for an activity with that many steps. A total of 0 or less is not known. The caller must call Done.
+// Start begins a bar for an activity with this many steps. A total of 0 or less is unknown. The caller must call Done.
 func (m *Meter) Start(what string, total int64, unit Unit) *Bar {
 	b := &Bar{meter: m, what: what, unit: unit}
 	b.total.Store(total)
@@ -114,7 +114,7 @@ func (m *Meter) draw(stop <-chan struct{}, stopped chan<- struct{}) {
 	}
 }
 
-// show draws a bar, or says in words how far it has come. The caller holds the lock. Errors are ignored: a missed bar is no loss.
+// show draws a bar, or describes the progress in words. The lock must be held. Errors are ignored: a missed bar is no loss.
 func (m *Meter) show(b *Bar, now time.Time) {
 	switch {
 	case m.words:
@@ -128,7 +128,7 @@ func (m *Meter) show(b *Bar, now time.Time) {
 	}
 }
 
-// end takes a bar away.
+// end removes a bar.
 func (m *Meter) end(b *Bar) {
 	m.mu.Lock()
 	for i, other := range m.bars {
@@ -148,7 +148,7 @@ func (m *Meter) end(b *Bar) {
 	}
 }
 
-// clear takes the line from the screen. The caller holds the lock.
+// clear removes the line from the screen. The lock must be held.
 func (m *Meter) clear() {
 	if m.on {
 		m.on = false

@@ -1,3 +1,3 @@
 // Package raced reports whether the race detector was compiled in. It takes ten times the processor time and memory, so tests and limits
-// that know of it can leave room. It knows nothing of what they do.
+// that know about it can leave room. It does not know what they do.
 package raced

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// archivedFile marks a run that lists of the dashboard leave out.
+// archivedFile marks a run that lists of the dashboard omit.
 const archivedFile = "archived"
 
 // Archive marks the run in a directory, or removes the mark.

@@ -1,5 +1,5 @@
-// Package rundir is the directory of a run: where it is made, what its files are called, and which process holds it. It refuses to
-// know their contents.
+// Package rundir is the directory of a run: where it is created, the names of its files, and which process holds it. It does not know their
+// contents.
 package rundir
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Root is where run directories are made, below the working directory.
+// Root is where run directories are created, below the working directory.
 const Root = "runs"
 
 // SettingsFile is kept next to the run directories: the best settings for jobs of each kind (docs/tuner.md).
 const SettingsFile = "settings.json"
 
-// RecordFile is kept there, too: what plans said of runs, and their outcomes.
+// RecordFile is kept there, too: plans' predictions of runs, and their outcomes.
 const RecordFile = "plans.jsonl"
 
 // Files of a run directory.
@@ -33,14 +33,14 @@ const (
 	ModelFile   = "model.safetensors"
 	// CheckpointsDir holds the checkpoints, unless the job names another place.
 	CheckpointsDir = "checkpoints"
-	// CheckpointFile holds all tables at a clock, to resume from; each replaces the one before.
+	// CheckpointFile holds all tables at a clock, to resume from; each replaces the previous one.
 	CheckpointFile = "checkpoint.safetensors"
 	ReportJSON     = "report.json"
 	ReportHTML     = "report.html"
 )
 
-// New makes runs/NAME-N with the first N that is free, so that two runs at once never share one. Discard removes it, for a
-// run that was refused, and the directory of runs if New made that and it holds no other run.
+// New creates runs/NAME-N with the first free N, so that two concurrent runs never share one. Discard removes it, for a run that was
+// refused, and the directory of runs if New made that and it holds no other run.
 func New(name string) (directory string, discard func() error, err error) {
 	made := os.Mkdir(Root, 0o755) == nil
 	directory, err = NewBelow(Root, name)
@@ -56,8 +56,8 @@ func New(name string) (directory string, discard func() error, err error) {
 	}, nil
 }
 
-// NewBelow is New with another root. The run's directory is closed to other users of the host: the training data is in
-// it, which may come from a file that they cannot read.
+// NewBelow is New with another root. The run's directory is closed to other users of the host: it contains the training data, which may
+// come from a file that they cannot read.
 func NewBelow(root, name string) (string, error) {
 	for n, gone := 1, 0; ; {
 		if err := os.MkdirAll(root, 0o755); err != nil {
@@ -86,7 +86,7 @@ func NewBelow(root, name string) (string, error) {
 	}
 }
 
-// Enter takes a directory that NewBelow has made, perhaps after a run that was killed before its journal had a line.
+// Enter takes over a directory that NewBelow created, possibly after a run that was killed before its journal had a line.
 func Enter(dir string) error {
 	if err := Hold(dir); err != nil {
 		return err
@@ -106,8 +106,8 @@ func Enter(dir string) error {
 	return nil
 }
 
-// Hold keeps a run's directory to this process until it ends: two controllers must not write one journal. The lock
-// goes with the process, however that ends.
+// Hold reserves a run's directory for this process until it ends: two controllers must not write one journal. The lock ends with the
+// process, however that ends.
 func Hold(dir string) error {
 	_, err := HoldUntil(dir) // the process's end releases it
 	return err

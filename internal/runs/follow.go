@@ -14,14 +14,14 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// Poll is how often a growing journal is looked at.
+// Poll is the interval at which a growing journal is checked.
 const Poll = 250 * time.Millisecond
 
 // Reader reads a journal that may still grow. A line counts once its end is written.
 type Reader struct {
 	file *os.File
 	at   int64  // bytes read
-	rest []byte // the beginning of a line whose end is not written yet
+	rest []byte // an incomplete line
 	line int    // lines read
 }
 
@@ -40,14 +40,13 @@ func (r *Reader) Close() error { return r.file.Close() }
 // pieces bounds what More reads at a time, so that a long journal is not in memory twice.
 const pieces = 1 << 20
 
-// More returns entries that are there and were not given yet; done is true when there are no more for now. A bad line is an
-// error that names it, with the entries before it.
+// More returns new entries; done is true if there are no more for now. A bad line is an error that names it, after the entries before it.
 func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
 	info, err := r.file.Stat()
 	switch {
 	case err != nil:
 		return nil, true, fmt.Errorf("reading the journal: %w", err)
-	case info.Size() < r.at: // the torn last line of a killed run was cut off
+	case info.Size() < r.at: // the torn last line of a killed run was removed
 		r.at, r.rest = r.at-int64(len(r.rest)), nil
 	case info.Size() == r.at:
 		return nil, true, nil
@@ -75,13 +74,13 @@ func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
 	return entries, n == 0, nil
 }
 
-// Follow hands over all entries of a run in order, and those that come, until the context ends or no process holds the run's
-// directory any longer. Caught is called each time when there is nothing more for now.
+// Follow passes on all entries of a run in order, including new ones, until the context ends or no process holds the run's directory any
+// longer. Caught is called each time when there is nothing more for now.
 func Follow(ctx context.Context, dir string, take func(journal.Entry), caught func()) error {
 	return FollowWhile(ctx, dir, func() bool { return rundir.Held(dir) }, take, caught)
 }
 
-// FollowWhile is Follow for as long as going says so: a run may be killed and resumed.
+// FollowWhile is Follow as long as going returns true: a run may be killed and resumed.
 func FollowWhile(ctx context.Context, dir string, going func() bool, take func(journal.Entry), caught func()) error {
 	r, err := Open(dir)
 	if err != nil {
@@ -89,7 +88,7 @@ func FollowWhile(ctx context.Context, dir string, going func() bool, take func(j
 	}
 	defer r.Close()
 	for {
-		more := going() // asked before reading: what its holder wrote last is read below
+		more := going() // asked before reading: the last writes of its holder are read below
 		for done := false; !done; {
 			var entries []journal.Entry
 			entries, done, err = r.More()

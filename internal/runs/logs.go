@@ -22,19 +22,19 @@ import (
 // Logs are the files of a run's logs and how far they were printed.
 type Logs struct {
 	dir   string
-	names []string // beginnings of the names wanted; none = all
+	names []string // prefixes of the wanted names; none = all
 	read  map[string]int64
 }
 
-// OpenLogs returns the logs of the run in a directory; names are the beginnings of those wanted, none = all.
+// OpenLogs returns the logs of the run in a directory; names are prefixes of the wanted ones, none = all.
 func OpenLogs(dir string, names []string) *Logs {
 	return &Logs{dir: filepath.Join(dir, rundir.LogsDir), names: names, read: map[string]int64{}}
 }
 
-// Follow prints the log and, while going reports true, what is added to it.
+// Follow prints the log and, while going reports true, additions to it.
 func (l *Logs) Follow(ctx context.Context, going func() bool, out io.Writer) error {
 	for {
-		more := going() // asked before reading: what was logged last is read below
+		more := going() // asked before reading: the last lines are read below
 		err := l.print(out, !more)
 		if more && errors.Is(err, fs.ErrNotExist) {
 			err = nil // the run has just begun
@@ -53,10 +53,10 @@ func (l *Logs) Follow(ctx context.Context, going func() bool, out io.Writer) err
 	}
 }
 
-// Print prints what has come; lines whose end is not there yet wait for it.
+// Print prints new lines; incomplete ones wait for their end.
 func (l *Logs) Print(out io.Writer) error { return l.print(out, false) }
 
-// print is Print, which at last does not wait any more.
+// print is Print; finally it no longer waits for ends.
 func (l *Logs) print(out io.Writer, last bool) error {
 	files, err := os.ReadDir(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +126,7 @@ func (n NoLog) Error() string { return n.text }
 // Unwrap returns what kept the log from being read.
 func (n NoLog) Unwrap() error { return n.why }
 
-// checkNames finds names that no log has.
+// checkNames reports names that no log has.
 func (l *Logs) checkNames() error {
 	var errs []error
 	for _, n := range l.names {

@@ -1,7 +1,7 @@
-// Package runs finds the directories of runs and reads their journals while they grow. It only reads: a run needs no
-// server to be looked at, and looking does not disturb it.
+// Package runs finds the directories of runs and reads their journals while they grow. It only reads: inspecting a run needs no server, and
+// does not disturb it.
 //
-// It knows nothing about what the entries mean.
+// It does not know what the entries mean.
 package runs
 
 import (
@@ -52,7 +52,7 @@ func hasJournal(dir string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// NoJournal is why nothing can be shown or resumed of a run's directory without a journal; nil of any other directory.
+// NoJournal returns why a run's directory without a journal cannot be shown or resumed; nil for any other directory.
 func NoJournal(dir string) error {
 	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
 	model := filepath.Join(dir, rundir.ModelFile)
@@ -67,7 +67,7 @@ func NoJournal(dir string) error {
 	return nil
 }
 
-// split cuts the name of a run directory, NAME-N, in two; N is 0 when there is none.
+// split splits the name of a run directory, NAME-N; N is 0 if there is none.
 func split(name string) (string, int) {
 	i := strings.LastIndexByte(name, '-')
 	if i < 0 {
@@ -80,7 +80,7 @@ func split(name string) (string, int) {
 	return name[:i], n
 }
 
-// probably asks for the run, or the job, that a name most likely means.
+// probably suggests the run, or the job, that a name most likely means.
 func probably(meant string, names []string) string {
 	all := slices.Clone(names)
 	for _, name := range names {
@@ -102,8 +102,8 @@ func newest(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Find returns the directory of the run that a person means: a directory, the name of one below root, or the name of a job,
-// of which it takes the run with the highest number. Nothing at all means the run whose journal was written to last.
+// Find returns the directory of the run that a person names: a directory, the name of one below root, or the name of a job, which means its
+// run with the highest number. An empty name means the run whose journal was last written to.
 func Find(root, meant string) (string, error) {
 	if meant != "" && hasJournal(meant) {
 		return meant, nil

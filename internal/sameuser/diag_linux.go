@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The kernel's sock_diag interface finds one socket by its addresses in constant time (sock_diag(7)). Its messages are a
-// netlink header and an inet_diag_req_v2 there, and an inet_diag_msg back.
+// The kernel's sock_diag interface finds one socket by its addresses in constant time (sock_diag(7)). Its requests are a netlink header and
+// an inet_diag_req_v2, the answers an inet_diag_msg.
 const (
 	protocolSockDiag  = 4  // NETLINK_SOCK_DIAG
 	sockDiagByFamily  = 20 // SOCK_DIAG_BY_FAMILY
@@ -20,7 +20,7 @@ const (
 	answerSize        = syscall.NLMSG_HDRLEN + 72
 )
 
-// errNoDiag: this kernel, or whatever plays one, has no sock_diag.
+// errNoDiag: this kernel, or an emulation of one, has no sock_diag.
 var errNoDiag = errors.New("no sock_diag")
 
 // ownerByDiag asks the kernel for the socket that is bound to local and connected to remote.
@@ -66,7 +66,7 @@ func diagRequest(local, remote netip.AddrPort) []byte {
 	return b
 }
 
-// diagAnswer reads an answer. A socket without an inode is one that no process has any more; the kernel gives it to root.
+// diagAnswer reads an answer. A socket without an inode no longer belongs to any process; the kernel gives it to root.
 func diagAnswer(b []byte) (socket, error) {
 	host := binary.NativeEndian
 	if len(b) < syscall.NLMSG_HDRLEN+4 {

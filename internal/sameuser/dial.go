@@ -8,23 +8,22 @@ import (
 	"time"
 )
 
-// A server takes a connection up at once, unless the host is very busy.
+// A server accepts a connection at once, unless the host is very busy.
 const (
 	takenWithin = 5 * time.Second
-	lookAgain   = 20 * time.Millisecond // at the most
+	lookAgain   = 20 * time.Millisecond // maximum
 )
 
 // errClosed: the other end, of any user, has closed the connection.
 var errClosed = errors.New("it was closed at once")
 
-// Dial connects to a TCP address. On the loopback interface it is sure to reach a process of this user or of root: a port is
-// anybody's as soon as its server has ended. Other hosts' addresses, and systems that do not know a connection's owner, are
-// dialled and nothing else.
+// Dial connects to a TCP address. On the loopback interface it is guaranteed to reach a process of this user or of root: once a server has
+// ended, anybody may use its port. Other hosts' addresses, and systems that do not know a connection's owner, are only dialled.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return DialBy(ctx, net.Dialer{}, network, address)
 }
 
-// DialBy is Dial with a dialler of one's own.
+// DialBy is Dial with the caller's own dialler.
 func DialBy(ctx context.Context, d net.Dialer, network, address string) (net.Conn, error) {
 	conn, err := d.DialContext(ctx, network, address)
 	if err != nil || !Supported {

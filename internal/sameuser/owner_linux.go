@@ -25,8 +25,8 @@ const tries = 3
 
 var errNoSocket = errors.New("no open socket of this host is its other end")
 
-// owner finds the socket that is bound to local and connected to remote. Reading the tables takes time with every
-// socket of the host, so they are only read where the kernel does not answer a direct question.
+// owner finds the socket that is bound to local and connected to remote. Reading the tables takes time for every socket of the host, so
+// they are only read if the kernel does not answer a direct query.
 func owner(local, remote netip.AddrPort) (s socket, err error) {
 	if s, err = ownerByDiag(local, remote); !errors.Is(err, errNoDiag) {
 		return s, err
@@ -66,7 +66,7 @@ const (
 	columnInode  = 9
 )
 
-// find reads a table. A socket without an inode is one that no process has any more; the kernel gives it to root.
+// find reads a table. A socket without an inode no longer belongs to any process; the kernel gives it to root.
 func find(table io.Reader, local, remote netip.AddrPort) (socket, error) {
 	local, remote = unmap(local), unmap(remote)
 	lines := bufio.NewScanner(table)
@@ -101,7 +101,7 @@ func unmap(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// parse reads an address such as 0100007F:1F90: words of 32 bits in the host's order, then the port.
+// parse parses an address such as 0100007F:1F90: words of 32 bits in the host's order, then the port.
 func parse(text string) (netip.AddrPort, bool) {
 	address, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(address)

@@ -1,5 +1,5 @@
-// Package sameuser keeps the other users of a host away from plaintext ports on the loopback interface: it asks the
-// operating system whose the other end of a connection is, so that clients need no secret.
+// Package sameuser keeps the other users of a host away from plaintext ports on the loopback interface: it asks the operating system for
+// the owner of a connection's other end, so that clients need no secret.
 //
 // It knows nothing about a connection's protocol.
 package sameuser
@@ -17,8 +17,8 @@ import (
 // errUnsupported is for systems on which the owner of a connection's other end cannot be found.
 var errUnsupported = errors.New("this operating system does not tell whose a connection is")
 
-// Listener accepts connections of the user that this process runs as, and of root, and closes all others. Each refusal is
-// logged, as far as loglimit lets it. Where the system does not say (anything but Linux) it accepts all and warns once.
+// Listener accepts connections of the user that this process runs as, and of root, and closes all others. Each refusal is logged, within
+// loglimit's limits. If the system does not know (anything but Linux) it accepts all and warns once.
 func Listener(l net.Listener, log *slog.Logger) net.Listener {
 	return ListenerFor(l, func(int) bool { return false }, log)
 }
@@ -35,8 +35,8 @@ func ListenerFor(l net.Listener, admits func(uid int) bool, log *slog.Logger) ne
 	return &listener{Listener: l, check: func(conn net.Conn) error { return check(conn, admits) }, log: log}
 }
 
-// SessionListener returns a Listener that also closes connections of processes in other sessions than this process's (setsid(2)): a process that
-// has left a session cannot come back. Where the system does not say it accepts all, as Listener does.
+// SessionListener returns a Listener that also closes connections of processes in other sessions than this process's (setsid(2)): a process
+// that has left a session cannot come back. If the system does not know it accepts all, like Listener.
 func SessionListener(l net.Listener, log *slog.Logger) net.Listener {
 	own := Listener(l, log)
 	if checked, ok := own.(*listener); ok {

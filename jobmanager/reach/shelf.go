@@ -20,8 +20,8 @@ import (
 	"github.com/tierml/tierml/internal/atomicfile"
 )
 
-// Registry is the folder in which a user keeps what is known of job servers: for each a folder with its place, its token (mode
-// 0600), and the names of the jobs that were put on it.
+// Registry is the folder in which a user keeps what is known about job servers: for each a folder with its place, its token (mode 0600),
+// and the names of the jobs submitted to it.
 type Registry struct{ dir string }
 
 // Files of a job server's folder.
@@ -32,7 +32,7 @@ const (
 	jobsFile     = "jobs" // a name in each line, the newest last
 )
 
-// NewRegistry returns the one in a directory, which need not exist.
+// NewRegistry returns the registry in a directory, which need not exist.
 func NewRegistry(dir string) Registry { return Registry{dir} }
 
 // UserRegistry returns the user's own.
@@ -47,7 +47,7 @@ func UserRegistry() (Registry, error) {
 // TokenFile returns where a job server's token is, once it is known.
 func (s Registry) TokenFile(p Place) string { return filepath.Join(s.dir, p.Name(), tokenFile) }
 
-// Keep remembers a place, and the run that was put there; empty: none.
+// Keep remembers a place, and a run submitted there; empty: none.
 func (s Registry) Keep(p Place, run string) error {
 	folder := filepath.Join(s.dir, p.Name())
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -82,7 +82,7 @@ func (s Registry) KeepSettings(p Place, settings []byte) error {
 	return nil
 }
 
-// Settings returns those of the cloud's place that was used last; where is empty without one.
+// Settings returns those of the cloud's last used place; where is empty without one.
 func (s Registry) Settings(cloud string) (text []byte, where string, err error) {
 	all, err := s.Known()
 	for _, k := range all {
@@ -96,17 +96,17 @@ func (s Registry) Settings(cloud string) (text []byte, where string, err error) 
 	return nil, "", err
 }
 
-// Forget removes all that is known of a place, its token included.
+// Forget removes everything known about a place, including its token.
 func (s Registry) Forget(p Place) error { return os.RemoveAll(filepath.Join(s.dir, p.Name())) }
 
-// Known is a place that is remembered, with the runs that were put there, the oldest first.
+// Known is a remembered place, with the runs submitted there, the oldest first.
 type Known struct {
 	Place Place
 	Runs  []string
 	used  time.Time
 }
 
-// Known returns all places that are remembered, the one used last first. A folder that cannot be read is none.
+// Known returns all remembered places, the last used first. A folder that cannot be read is none.
 func (s Registry) Known() ([]Known, error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +126,7 @@ func (s Registry) Known() ([]Known, error) {
 		if info, err := os.Stat(filepath.Join(folder, placeFile)); err == nil {
 			k.used = info.ModTime()
 		}
-		runs, _ := os.ReadFile(filepath.Join(folder, jobsFile)) // none were put there
+		runs, _ := os.ReadFile(filepath.Join(folder, jobsFile)) // none were submitted there
 		k.Runs = strings.Fields(string(runs))
 		all = append(all, k)
 	}
@@ -134,7 +134,7 @@ func (s Registry) Known() ([]Known, error) {
 	return all, nil
 }
 
-// FindRun returns the place of a run that was put there, by its name or its job's, of which the newest counts; false: none.
+// FindRun returns the place to which a run was submitted, by its name or its job's, of which the newest counts; false: none.
 func (s Registry) FindRun(meant string) (Place, bool, error) {
 	all, err := s.Known()
 	for _, k := range all {
@@ -147,7 +147,7 @@ func (s Registry) FindRun(meant string) (Place, bool, error) {
 	return Place{}, false, err
 }
 
-// FindPlace returns the place that a name means: its cluster's, or Name.
+// FindPlace returns the place with a name: its cluster's, or Name.
 func (s Registry) FindPlace(name string) (Place, error) {
 	all, err := s.Known()
 	if err != nil {
@@ -167,17 +167,17 @@ func (s Registry) FindPlace(name string) (Place, error) {
 	return Place{}, fmt.Errorf("%s is not a job server URL, a job file or a known cluster; %s", name, known)
 }
 
-// Way is an open way to a job server.
+// Way is an open connection to a job server.
 type Way struct {
 	Address string
 	Token   access.Token
 	Close   func()
-	// Dial connects to Address: through a tunnel only to this user's own end of it. Nil: as usual.
+	// Dial connects to Address; through a tunnel only to this user's own end of it. Nil: as usual.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Connect opens the way to a job server, and gets its token once: from then on it is in TokenFile. Own is a token that the
-// user has named; the zero one: none. Note gets lines about what happens meanwhile.
+// Connect connects to a job server, and gets its token once: from then on it is in TokenFile. Own is a token that the user has named; zero:
+// none. Note gets messages about what happens meanwhile.
 func (s Registry) Connect(ctx context.Context, p Place, own access.Token, note func(string)) (w *Way, err error) {
 	w = &Way{Address: p.URL, Close: func() {}}
 	if p.URL == "" {
@@ -222,7 +222,7 @@ func (s Registry) KeepToken(p Place, token access.Token) error {
 	return nil
 }
 
-// refused says that the job server does not take the token. Whatever else is wrong shows later.
+// refused reports whether the job server rejects the token. Other problems show later.
 func refused(ctx context.Context, w *Way) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
@@ -243,7 +243,7 @@ func refused(ctx context.Context, w *Way) bool {
 	if err != nil {
 		return false
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10)) // it says nothing that counts
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10)) // the content does not matter
 	_ = response.Body.Close()
 	return response.StatusCode == http.StatusUnauthorized
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Request describes the job server's machine for a job's cluster; script is its boot script. The same request has the same
-// token, so that asking again after a lost answer gives the same machine: another laptop, or another token of its user, is
-// another request.
+// Request describes the job server's machine for a job's cluster; script is its boot script. The same request has the same token, so that
+// repeating it after a lost answer returns the same machine: another laptop, or another token of its user, makes another request.
 func Request(job *config.Job, script string) (provisioner.ControllerRequest, error) {
 	at := job.Installation()
 	k := at.Controller

@@ -13,11 +13,10 @@ import (
 // tokenWithin is how long the command may take: it logs in to a machine.
 const tokenWithin = 2 * time.Minute
 
-// tokenText is a token as access.Random makes it, among what a session says besides it.
+// tokenText matches a token as made by access.Random, in the output of a session.
 var tokenText = pattern.Of(`(?m)^\s*([A-Z2-7]{26})\s*$`)
 
-// ReadToken has the job server's machine print the token. What the command says is not kept, and in no error: the token
-// would be in it.
+// ReadToken makes the job server's machine print the token. The output is not kept, and in no error: it would contain the token.
 func ReadToken(ctx context.Context, p Place) (access.Token, error) {
 	doing := "getting the token of " + p.String()
 	command := p.TokenCommand()

@@ -22,15 +22,15 @@ import (
 const (
 	openWithin = time.Minute            // until the job server answers through a new tunnel
 	lookEvery  = 150 * time.Millisecond // meanwhile
-	healthy    = 20 * time.Second       // between two looks at an open one
-	answerIn   = 10 * time.Second       // for a look
-	unhealthy  = 3                      // looks without an answer, after which it is opened again
-	pauseAgain = 2 * time.Second        // before a tunnel that broke is opened again
+	healthy    = 20 * time.Second       // between two checks of an open one
+	answerIn   = 10 * time.Second       // for a check
+	unhealthy  = 3                      // failed checks after which it is reopened
+	pauseAgain = 2 * time.Second        // before a broken tunnel is reopened
 	endWithin  = 2 * time.Second        // for the command to end after a signal
 )
 
-// Tunnel is a command that connects a port of this host with the job server. While it is open it is started again when it
-// ends, or when nothing comes through it any more, as after a laptop's sleep.
+// Tunnel is a command that connects a port of this host with the job server. While it is open the command is restarted when it ends, or
+// when it passes no more traffic, as after a laptop's sleep.
 type Tunnel struct {
 	place Place
 	local int
@@ -41,10 +41,10 @@ type Tunnel struct {
 	over   chan struct{}
 }
 
-// ErrMissing is what no waiting mends: a program that must be installed.
+// ErrMissing is a problem that waiting does not solve: a program that must be installed.
 var ErrMissing = errors.New("a program is missing")
 
-// OpenTunnel runs the command and waits until the job server answers. Note gets lines about a tunnel that breaks later.
+// OpenTunnel runs the command and waits until the job server answers. Note gets messages about a tunnel that breaks later.
 func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error) {
 	command := p.TunnelCommand(0)
 	if len(command) == 0 {
@@ -68,13 +68,13 @@ func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error
 	return t, nil
 }
 
-// tunnelClient looks whether a tunnel is open, each time by a connection of its own.
+// tunnelClient checks whether a tunnel is open, each time by a new connection.
 func tunnelClient() *http.Client {
 	return &http.Client{Timeout: answerIn, Transport: &http.Transport{DisableKeepAlives: true, DialContext: sameuser.Dial},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// way returns the one through the tunnel. Its near end is a process of this user: any other has taken the port before it.
+// way returns the connection through the tunnel. Its near end is a process of this user: any other one took the port before it.
 func (t *Tunnel) way() *Way { return &Way{Address: t.Address(), Close: t.Close, Dial: sameuser.Dial} }
 
 // Address returns where the job server is reached meanwhile.
@@ -87,7 +87,7 @@ func (t *Tunnel) Close() {
 	t.http.CloseIdleConnections()
 }
 
-// freePort returns one without a listener now.
+// freePort returns a port without a listener now.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -121,7 +121,7 @@ func (t *Tunnel) open(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// answers reports whether a job server is at the other end. No token is shown for that.
+// answers reports whether a job server is at the other end. No token is sent for that.
 func (t *Tunnel) answers(ctx context.Context) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Address()+access.LoginPath, nil)
 	if err != nil {
@@ -135,7 +135,7 @@ func (t *Tunnel) answers(ctx context.Context) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// keep starts the command again as often as it ends, until the context does.
+// keep restarts the command whenever it ends, until the context does.
 func (t *Tunnel) keep(ctx context.Context, c *child) {
 	for ctx.Err() == nil {
 		t.watch(ctx, c)
@@ -154,7 +154,7 @@ func (t *Tunnel) keep(ctx context.Context, c *child) {
 	}
 }
 
-// watch waits for a command to end. It ends one that passes nothing on, and any at the context's end.
+// watch waits for a command to end. It ends one that passes no traffic, and any at the context's end.
 func (t *Tunnel) watch(ctx context.Context, c *child) {
 	defer c.end()
 	for silent := 0; silent < unhealthy; {
@@ -175,7 +175,7 @@ func (t *Tunnel) watch(ctx context.Context, c *child) {
 	t.note("The tunnel is silent; opening it again. The job continues.")
 }
 
-// child is a command under way, in a process group of its own: a Ctrl-C is for this program, which ends it in its own time.
+// child is a running command, in its own process group: a Ctrl-C is for this program, which ends it in its own time.
 type child struct {
 	cmd   *exec.Cmd
 	said  tail
@@ -188,13 +188,13 @@ func start(command []string) (*child, error) {
 	c.cmd.Stdout, c.cmd.Stderr = &c.said, &c.said
 	c.cmd.SysProcAttr = apart()
 	c.cmd.WaitDelay = endWithin     // its children may hold its output
-	stdin, err := c.cmd.StdinPipe() // open for as long as we live: session-manager-plugin ends when it is closed
+	stdin, err := c.cmd.StdinPipe() // open as long as this process lives: session-manager-plugin ends when it is closed
 	if err != nil {
 		return nil, err
 	}
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // its death is what the kernel signals to the child (apart)
+		runtime.LockOSThread() // the kernel signals this thread's death to the child (apart)
 		defer runtime.UnlockOSThread()
 		err := c.cmd.Start()
 		started <- err
@@ -210,10 +210,10 @@ func start(command []string) (*child, error) {
 	return c, nil
 }
 
-// end ends the command with all that it has started.
+// end ends the command and its descendants.
 func (c *child) end() {
 	group := -c.cmd.Process.Pid
-	_ = syscall.Kill(group, syscall.SIGTERM) // it may be gone
+	_ = syscall.Kill(group, syscall.SIGTERM) // it may have ended
 	select {
 	case <-c.ended:
 	case <-time.After(endWithin):
@@ -224,7 +224,7 @@ func (c *child) end() {
 
 func (c *child) name() string { return strings.Join(c.cmd.Args[:min(3, len(c.cmd.Args))], " ") }
 
-// words returns the last that it said, or how it ended.
+// words returns its last output, or how it ended.
 func (c *child) words() string {
 	if text := c.said.lines(4); text != "" {
 		return text
@@ -235,7 +235,7 @@ func (c *child) words() string {
 	return "without a word"
 }
 
-// tail keeps the end of what is written.
+// tail keeps the end of its input.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -257,7 +257,7 @@ func (t *tail) String() string {
 	return string(t.text)
 }
 
-// lines returns the last, in one.
+// lines returns the last lines, joined.
 func (t *tail) lines(n int) string {
 	var all []string
 	for line := range strings.Lines(t.String()) {

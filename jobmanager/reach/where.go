@@ -15,16 +15,16 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// InstallationFile is on every job server's machine: Terraform's settings, or those of the job by which it was started.
+// InstallationFile is on every job server's machine: Terraform's settings, or those of the job that started it.
 const InstallationFile = "/etc/tierml/installation.yaml"
 
-// OnController says that this host is a job server's.
+// OnController reports whether this host is a job server's.
 func OnController() bool {
 	_, err := os.Stat(InstallationFile)
 	return err == nil
 }
 
-// FindSettings is config.Find: by name from a file or a store, else this host's own, else those of the job server that was started last.
+// FindSettings is config.Find: by name from a file or a store, else this host's own, else those of the last started job server.
 func FindSettings(cloud, name string) (text []byte, where string, err error) {
 	if name == "" {
 		if text, err := os.ReadFile(InstallationFile); err == nil {
@@ -51,8 +51,8 @@ const (
 	mostSettings   = 1 << 20
 )
 
-// IsHere says that a job is to be run on this host: its machines are processes here, or its file says at which address of
-// this host machines reach it, or this host is the job server's. A file that names the job server is for that one.
+// IsHere reports whether a job should run on this host: its machines are processes here, or its file names the address of this host that
+// machines reach, or this host is the job server's. A file that names the job server is for that one.
 func IsHere(at *config.Installation, onController bool) bool {
 	switch {
 	case at == nil || onController:
@@ -63,9 +63,9 @@ func IsHere(at *config.Installation, onController bool) bool {
 	return at.Listen != ""
 }
 
-// Meant parts the job servers that a job file means from those that may be another user's. A file that names its cluster or its
-// job server means whatever is found. The default cluster is shared by all jobs that name none: there only those of the file's owner are
-// meant, and those that this user has started or put jobs on.
+// Meant separates the job servers that a job file refers to from those that may be another user's. A file that names its cluster or its job
+// server refers to whatever is found. The default cluster is shared by all jobs that name none: there only the job servers of the file's
+// owner count, and those that this user has started or used.
 func Meant(at *config.Installation, found []provisioner.Controller, known []Known) (meant, others []provisioner.Controller) {
 	for _, c := range found {
 		used := slices.ContainsFunc(known, func(k Known) bool { return k.Place.Cloud == at.Block && k.Place.Instance == c.ID })
@@ -88,7 +88,7 @@ func Foreign(at *config.Installation, c provisioner.Controller, file string) err
 		"If it is yours      write cluster: %s below %s:\nFor your own        write cluster: and another name there", c.ID, file, whose, at.Cluster, at.Block)
 }
 
-// Choose completes a place by what the cloud says of the cluster's job servers. Its errors say what to do; file is the job's.
+// Choose completes a place from the cloud's list of the cluster's job servers. Its errors contain the remedy; file is the job's.
 func Choose(p Place, found []provisioner.Controller, file string) (Place, error) {
 	var running, others []string
 	for _, c := range found {

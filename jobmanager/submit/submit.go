@@ -1,4 +1,4 @@
-// Package submit sends what a job file names on this host to a job server.
+// Package submit sends the local files that a job file names to a job server.
 package submit
 
 import (
@@ -25,8 +25,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Upload sends the files of this host that a job names, unless the job server has them, and puts their names there into the
-// job.
+// Upload sends the local files that a job names, unless the job server has them, and puts their names there into the job.
 func Upload(ctx context.Context, client *call.Client, job *config.Job, out io.Writer) error {
 	if to := job.Checkpoint.To; to != "" && !location.IsURL(to) {
 		return job.Fault("checkpoint.to", "is a directory of this host, and the job runs at the job server",
@@ -37,7 +36,7 @@ func Upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 			"start the job server with --alert-url-file and --alert-secret-file: then it tells of all jobs")
 	}
 	if job.Block != nil {
-		job.Block.Shared().Controller = config.Controller{} // it is this host's way to it
+		job.Block.Shared().Controller = config.Controller{} // it is this host's connection to it
 	}
 	for name := range job.Secrets {
 		job.Secrets[name] = config.Secret{} // its value is sent separately

@@ -31,7 +31,7 @@ import (
 type Options struct {
 	Output        string
 	Threads       int
-	Deterministic bool // as a job file says by train.deterministic, too
+	Deterministic bool // like train.deterministic in a job file
 	UntilLoss     float64
 	UntilChange   float64
 	MaxTime       time.Duration
@@ -51,7 +51,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// rules are the job's, but for what the command line says.
+// rules are the job's, except for what the command line overrides.
 func (o Options) rules(job *config.Job) stopping.Rules {
 	r := job.Train.Stop.Rules()
 	if !math.IsInf(o.UntilLoss, -1) {
@@ -67,7 +67,7 @@ func (o Options) rules(job *config.Job) stopping.Rules {
 }
 
 const (
-	// splitsInMemory is how many bytes of splits are not written to files.
+	// splitsInMemory is how many bytes of splits are kept in memory instead of files.
 	splitsInMemory = 128 << 20
 	// GarbageWhileSmall is GOGC until the heap is large enough for package heap to decide: a small job ends with few collections.
 	GarbageWhileSmall = 400
@@ -127,7 +127,7 @@ func Run(ctx context.Context, o Options, job *config.Job, out, errOut io.Writer)
 	of := ""
 	if o.refits(made, dataset) {
 		all, err := o.refit(ctx, job, place)
-		if err != nil { // what was trained until now is not lost
+		if err != nil { // training so far is not lost
 			if saving := made.save(place.model, job); saving != nil {
 				return errors.Join(err, saving)
 			}
@@ -150,14 +150,14 @@ func Run(ctx context.Context, o Options, job *config.Job, out, errOut io.Writer)
 	return nil
 }
 
-// trainer is what trains in this process.
+// trainer trains in this process.
 type trainer interface {
 	Tables() apps.Rows
 	Clock() ps.Clock
 	Step(evaluate bool) (apps.Stats, error)
 }
 
-// trainer makes the fastest trainer that there is for the program, and says how it works.
+// trainer returns the fastest trainer for the program, and how it works.
 func (o Options) trainer(program apps.Program, splits int, seed uint64, open apps.Open) (trainer, string, error) {
 	if direct, can := program.(apps.Direct); can && !o.Deterministic {
 		made, err := local.NewDirect(direct, seed, open, o.Threads)
@@ -177,8 +177,8 @@ func (o Options) trainer(program apps.Program, splits int, seed uint64, open app
 // visible difference.
 const refitBelow = 100_000
 
-// refits reports whether a model that was measured on held-out examples is then fitted to these, too. They have only measured it when
-// it ends by itself; where they say when to stop, they must be left out.
+// refits reports whether a model that was measured on held-out examples is then fitted to these, too. That is correct if they only measured
+// it; if they decided when to stop, they must be left out.
 func (o Options) refits(made fit, data apps.Dataset) bool {
 	c, can := made.trainer.Tables().(apps.Converging)
 	return can && c.Converged() != "" && !o.Deterministic && data.Test > 0 && data.Examples < refitBelow

@@ -18,14 +18,14 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// fit is a model that was trained, and its data.
+// fit is a trained model, and its data.
 type fit struct {
 	program apps.Program
 	trainer trainer
 	open    apps.Open
 }
 
-// printTest prints how good it is.
+// printTest prints the model's quality.
 func (f fit) printTest(out io.Writer) error {
 	stats, err := f.program.Evaluate(f.trainer.Tables(), f.open)
 	if err != nil || stats.TestCount == 0 {
@@ -49,7 +49,7 @@ func (f fit) printTest(out io.Writer) error {
 	return nil
 }
 
-// save writes the model. With --deterministic the file is the same, byte for byte, as that of a deterministic run on machines.
+// save writes the model. With --deterministic the file is byte for byte the same as that of a deterministic run on machines.
 func (f fit) save(path string, job *config.Job) error {
 	m, err := f.program.Export(f.trainer.Tables(), f.open)
 	if err != nil {
@@ -63,8 +63,8 @@ func (f fit) save(path string, job *config.Job) error {
 	return saveSomewhere(path, f.program, m)
 }
 
-// saveSomewhere saves a model where it is wanted. Where that fails it saves the model among temporary files: the training may have
-// taken hours.
+// saveSomewhere saves a model to the requested place. If that fails it saves the model among temporary files: the training may have taken
+// hours.
 func saveSomewhere(path string, program apps.Program, m model.Model) error {
 	err := apps.Save(path, program, m)
 	if err == nil {
@@ -86,7 +86,7 @@ type trainPlace struct {
 	model  string
 	splits string
 	remove string       // at the end
-	unused func() error // removes what is not needed if no model comes of it; nil = nothing
+	unused func() error // removes what is not needed if there is no model; nil = nothing
 }
 
 // newTrainPlace makes a run directory, or with --into a temporary one for the splits alone.
@@ -127,7 +127,7 @@ func newTrainPlace(o Options, job *config.Job) (trainPlace, error) {
 	return trainPlace{model: model, splits: splits, remove: splits}, err
 }
 
-// close removes what was only needed meanwhile, and a run directory without a model.
+// close removes temporary files, and a run directory without a model.
 func (p trainPlace) close() error {
 	err := os.RemoveAll(p.remove)
 	if _, missing := os.Stat(p.model); missing != nil && p.unused != nil {

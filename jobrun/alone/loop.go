@@ -79,7 +79,7 @@ func (l *trainLoop) measured(clock int, stats apps.Stats, elapsed, lap time.Dura
 		line += fmt.Sprintf("  %.3g examples/s", float64(l.examples)/lap.Seconds())
 	}
 	fmt.Fprintln(l.out, line)
-	if clock%l.job.Train.EvaluateEvery != 0 { // the first clock is measured for people, not for the rules
+	if clock%l.job.Train.EvaluateEvery != 0 { // the first clock is measured for display, not for the rules
 		return ""
 	}
 	l.trend.Measured(int64(clock), watched)

@@ -1,4 +1,4 @@
-// Package bill makes the report of a run from its folder: its journal and, for a run on the fake cloud, the cloud's own records, with
+// Package bill builds the report of a run from its folder: its journal and, for a run on the fake cloud, the cloud's own records, with
 // which it compares the bill.
 package bill
 
@@ -25,8 +25,8 @@ import (
 	"github.com/tierml/tierml/planner/local"
 )
 
-// Make makes the report of a run from its journal and, for a run on the fake cloud, the cloud's records next to it. Path is the
-// journal or the run's directory.
+// Make builds the report of a run from its journal and, for a run on the fake cloud, the cloud's records next to it. Path is the journal or
+// the run's directory.
 func Make(ctx context.Context, path string) (*cost.Report, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if err := runs.NoJournal(path); err != nil {
@@ -54,7 +54,7 @@ func Make(ctx context.Context, path string) (*cost.Report, error) {
 	return report, nil
 }
 
-// ReadJournal is journal.ReadFile with a bar.
+// ReadJournal is journal.ReadFile with a progress bar.
 func ReadJournal(ctx context.Context, path string) (entries []journal.Entry, torn *journal.Torn, err error) {
 	file, err := plainfile.Open(path)
 	if err != nil {
@@ -77,8 +77,8 @@ func ReadJournal(ctx context.Context, path string) (entries []journal.Entry, tor
 	return entries, reader.Torn(), nil
 }
 
-// reconcile makes the report and compares it with the bill of the cloud whose records are in the directory, if
-// there are any. Both bills are as of the same time: all that the two know.
+// reconcile builds the report and compares it with the bill of the cloud whose records are in the directory, if there are any. Both bills
+// are as of the same time: everything that both know.
 func reconcile(ledger *cost.Ledger, dir string) (*cost.Report, error) {
 	records, err := ReadRecords(filepath.Join(dir, "cloud.jsonl"))
 	if err != nil {
@@ -118,7 +118,7 @@ func reconcile(ledger *cost.Ledger, dir string) (*cost.Report, error) {
 	return report, nil
 }
 
-// ReadRecords returns nothing when there are no records.
+// ReadRecords returns nothing if there are no records.
 func ReadRecords(path string) ([]fakecloud.Record, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -131,8 +131,8 @@ func ReadRecords(path string) ([]fakecloud.Record, error) {
 	return fakecloud.ReadRecords(file)
 }
 
-// recordedPrices reads the price history that the run's job names, so that the cloud's bill does not rest on
-// what the journal says about prices. It is false when the job or its prices are not there any more; its other files need not be.
+// recordedPrices reads the price history that the run's job names, so that the cloud's bill does not depend on the journal's prices. It
+// returns false if the job or its prices no longer exist; its other files need not exist.
 func recordedPrices(dir string) (map[market.Pool]*market.History, bool) {
 	text, err := os.ReadFile(filepath.Join(dir, rundir.JobFile))
 	if err != nil {
@@ -158,8 +158,7 @@ func recordedPrices(dir string) (map[market.Pool]*market.History, bool) {
 	return histories, true
 }
 
-// billPrices completes recorded prices with what the journal knows: on-demand prices, and every price when
-// there is no recording.
+// billPrices completes recorded prices with what the journal knows: on-demand prices, and every price if there is no recording.
 func billPrices(ledger *cost.Ledger, recorded map[market.Pool]*market.History, records []fakecloud.Record) map[market.Pool]*market.History {
 	prices := map[market.Pool]*market.History{}
 	for _, r := range records {
@@ -205,7 +204,7 @@ func LastTime(records []fakecloud.Record) (last time.Time) {
 func billLines(bill fakecloud.Bill) []cost.BillLine {
 	var lines []cost.BillLine
 	for _, m := range bill.Lines {
-		if len(m.Charges) == 0 { // it owes nothing, but it was there
+		if len(m.Charges) == 0 { // it owes nothing, but it existed
 			lines = append(lines, cost.BillLine{Instance: m.ID, From: m.Launched, To: m.Launched})
 		}
 		for _, c := range m.Charges {

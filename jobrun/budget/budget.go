@@ -1,9 +1,9 @@
-// Package budget watches what a run spends: in all, and per hour at the prices of the moment. It is fed the journal's
-// entries and says when something is to be done: warn, shrink, continue, stop, each with its figures. The end at the total is the
-// controller's (elasticity/fleet), which buys by it.
+// Package budget watches a run's spending: in total, and per hour at present prices. It is fed the journal's entries and returns what to
+// do: warn, shrink, continue, stop, each with its figures. The end at the total is up to the controller (elasticity/fleet), which buys by
+// it.
 //
-// It is a plain value: its time is that of the entries, and the same entries give the same decisions. It knows nothing about how
-// a run is paused or stopped.
+// It is a plain value: its time is that of the entries, and the same entries give the same decisions. It knows nothing about how a run is
+// paused or stopped.
 package budget
 
 import (
@@ -20,39 +20,39 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Do is what a limit asks for.
+// Do is a limit's action.
 type Do string
 
-// What can be done about a limit.
+// The actions at a limit.
 const (
 	Warn   Do = "warn"
 	Shrink Do = "shrink" // a run: its transient machines are given up
-	Pause  Do = "pause"  // a cluster: what waits is not started
+	Pause  Do = "pause"  // a cluster: waiting jobs are not started
 	GoOn   Do = "go-on"
 	Stop   Do = "stop"
 )
 
-// Limits are what a run may spend. A zero limit is none.
+// Limits bound a run's spending. A zero limit is none.
 type Limits struct {
 	Total    market.USD
 	PerHour  market.USD
 	OverHour Do // Warn, Shrink or Stop
-	// WarnAt is the share of a limit at which there is a warning, such as 0.8; 0: none.
+	// WarnAt is the share of a limit that causes a warning, such as 0.8; 0: none.
 	WarnAt float64
 }
 
-// Decision is something to be done.
+// Decision is something to do.
 type Decision struct {
 	Do  Do
 	Why string
 	USD market.USD // the figure that was compared
 }
 
-// How often figures are made, in market time: bills change by the hour and prices by minutes.
+// How often figures are computed, in market time: bills change by the hour and prices by minutes.
 const (
 	everyTotal = 5 * time.Minute
 	everyHour  = time.Minute
-	// rest is how long a pause lasts at least, and a warning about the rate holds: prices swing.
+	// rest is the minimum length of a pause, and how long a warning about the rate holds: prices fluctuate.
 	rest = 10 * time.Minute
 )
 
@@ -60,7 +60,7 @@ const (
 type Guard struct {
 	limits Limits
 	ledger cost.Ledger
-	broken bool // the journal has no usable figures any more
+	broken bool // the journal no longer has usable figures
 
 	lookedTotal, lookedHour time.Time
 	warnedTotal             bool
@@ -73,7 +73,7 @@ type Guard struct {
 	paused bool
 	since  time.Time           // of the pause
 	gave   map[market.Pool]int // machines that the pause gave up
-	want   journal.Want        // how much is wanted
+	want   journal.Want        // the wanted capacity
 	vcpus  map[string]int      // by type
 }
 
@@ -85,8 +85,8 @@ func New(limits Limits) *Guard {
 // Over returns why the run must end; empty: it need not.
 func (g *Guard) Over() string { return g.over }
 
-// Recall takes an entry of the past in: what was done about it then is in the journal. A total that was used up then still is,
-// unless the limit is another now.
+// Recall processes a past entry: the reaction to it is in the journal. A total that was used up then still is, unless the limit has
+// changed.
 func (g *Guard) Recall(e journal.Entry) {
 	if !g.take(e) {
 		return
@@ -118,7 +118,7 @@ func (g *Guard) total(now time.Time, out []Decision) []Decision {
 	return g.lookAtTotal(now, out)
 }
 
-// Feed takes an entry in and says what is to be done.
+// Feed processes an entry and returns what to do.
 func (g *Guard) Feed(e journal.Entry) []Decision {
 	if !g.take(e) {
 		return nil
@@ -131,7 +131,7 @@ func (g *Guard) Feed(e journal.Entry) []Decision {
 	return out
 }
 
-// note keeps what a pause must know, also one of a controller before.
+// note records what a pause must know, even a pause by an earlier controller.
 func (g *Guard) note(e journal.Entry) {
 	switch e.Kind {
 	case journal.Start:
@@ -173,7 +173,7 @@ func (g *Guard) pause(now time.Time) {
 		return
 	}
 	g.paused, g.since, g.gave = true, now, map[market.Pool]int{}
-	for _, pool := range g.held { // any order: it counts
+	for _, pool := range g.held { // in any order: only the count matters
 		g.gave[pool]++
 	}
 }
@@ -240,8 +240,8 @@ func (g *Guard) lookAtPause(now time.Time, out []Decision) []Decision {
 		would.Cents(), g.limits.PerHour.Cents()), would})
 }
 
-// fleet returns what the machines that were given up would cost an hour now, as many as are wanted, the cheapest first: in
-// the middle of a switch there are two fleets.
+// fleet returns the present hourly cost of the machines that were given up, as many as are wanted, the cheapest first: in the middle of a
+// switch there are two fleets.
 func (g *Guard) fleet() (perHour market.USD, known bool) {
 	type offer struct {
 		pool  market.Pool

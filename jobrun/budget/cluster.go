@@ -10,15 +10,15 @@ import (
 // Cluster are the limits of all jobs of a job server together. A zero limit is none.
 type Cluster struct {
 	Of      string     // whose jobs; empty = the job server's
-	Total   market.USD // of all runs in the job server's directory, those that have ended included
-	PerHour market.USD // of those that continue
-	WarnAt  float64    // the share of a limit at which there is a warning
-	// Over is what is done above a limit: Warn, Pause (what waits is not started) or Stop (what runs is ended in order, too,
-	// above the total).
+	Total   market.USD // of all runs in the job server's directory, including ended ones
+	PerHour market.USD // of running ones
+	WarnAt  float64    // the share of a limit that causes a warning
+	// Over is the action above a limit: Warn, Pause (waiting jobs are not started) or Stop (running ones are also ended in order, above the
+	// total).
 	Over Do
 }
 
-// Judge returns what is to be done, by what all jobs have cost and cost an hour now; an empty Do: nothing.
+// Judge returns what to do, from the cost of all jobs so far and per hour; an empty Do: nothing.
 func (c Cluster) Judge(spent, rate market.USD) Decision {
 	switch {
 	case c.Total > 0 && spent >= c.Total:

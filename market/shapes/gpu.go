@@ -17,12 +17,12 @@ import (
 //go:embed gpus.csv
 var gpusOfEC2 string
 
-// words are EC2's names of GPU models where they are not what people type.
+// words are EC2's names of GPU models that differ from the usual ones.
 var words = map[string]string{"RTX PRO Server 6000": "RTX-PRO-6000"}
 
-// attached are Compute Engine's types with GPUs of their own: how many there are by the type's name, or by its vCPUs. From its
-// documentation, "GPU machine types". SkyPilot (sky/catalog/gcp_catalog.py) has the same models and counts for all but G4 and a3-edgegpu, which
-// it does not have; its catalog (v8, gcp/vms.csv) has a3-edgegpu and the names in -nolssd. The memory is what EC2 says of the same model.
+// attached are Compute Engine's types with built-in GPUs: their number by the type's name, or by its vCPUs. From its documentation, "GPU
+// machine types". SkyPilot (sky/catalog/gcp_catalog.py) has the same models and counts for all except G4 and a3-edgegpu, which it lacks;
+// its catalog (v8, gcp/vms.csv) has a3-edgegpu and the names in -nolssd. The memory is EC2's figure for the same model.
 var attached = []struct {
 	prefix string
 	each   market.GPU
@@ -43,7 +43,7 @@ var attached = []struct {
 var gpuTable = sync.OnceValue(func() map[string]market.GPU {
 	types, err := readGPUs(gpusOfEC2)
 	if err != nil {
-		panic(err) // a file of the program's own, which a test reads
+		panic(err) // an embedded file, which a test reads
 	}
 	return types
 })
@@ -56,7 +56,7 @@ func readGPUs(text string) (map[string]market.GPU, error) {
 	})
 }
 
-// GPUOf returns the GPUs of a machine type of EC2 or Compute Engine. Of a type that is not known it has none.
+// GPUOf returns the GPUs of a machine type of EC2 or Compute Engine. Unknown types have none.
 func GPUOf(name string) market.GPU {
 	if g, known := gpuTable()[name]; known {
 		return g
@@ -70,7 +70,7 @@ func GPUOf(name string) market.GPU {
 		if a.byVCPU != nil {
 			g.Count = a.byVCPU[rest]
 		} else if number, gs := strings.CutSuffix(rest, "g"); gs {
-			g.Count, _ = strconv.Atoi(number) // of another name: none
+			g.Count, _ = strconv.Atoi(number) // another name: none
 		}
 		if g.Count > 0 {
 			return g
@@ -79,7 +79,7 @@ func GPUOf(name string) market.GPU {
 	return market.GPU{}
 }
 
-// GPUModel returns a model's name as people type it, from EC2's name.
+// GPUModel returns the usual name of a model from EC2's name.
 func GPUModel(name string) string {
 	if word, other := words[name]; other {
 		return word
@@ -87,7 +87,7 @@ func GPUModel(name string) string {
 	return strings.ReplaceAll(name, " ", "-")
 }
 
-// GPUModels are the models of all types that are known, sorted.
+// GPUModels returns the models of all known types, sorted.
 var GPUModels = sync.OnceValue(func() (names []string) {
 	for _, g := range gpuTable() {
 		names = append(names, g.Name)

@@ -1,7 +1,7 @@
-// Package shapes knows what machine types can sustain: their network and, of burstable types, the baseline share of their vCPUs.
-// Price lists and spot prices have neither.
+// Package shapes knows what machine types can sustain: their network and, for burstable types, the baseline share of their vCPUs. Price
+// lists and spot prices have neither.
 //
-// It refuses to guess: a type that it does not know stays unknown.
+// It does not guess: an unknown type stays unknown.
 package shapes
 
 import (
@@ -28,7 +28,7 @@ const megabit = 1e6 / 8 // bytes per second
 var ofEC2 = sync.OnceValue(func() map[string]market.InstanceType {
 	types, err := read(ec2)
 	if err != nil {
-		panic(err) // a file of the program's own, which a test reads
+		panic(err) // an embedded file, which a test reads
 	}
 	return types
 })
@@ -42,7 +42,7 @@ func read(text string) (map[string]market.InstanceType, error) {
 	})
 }
 
-// readTable reads CSV with a line of headings: what each line says, by its first cell.
+// readTable reads CSV with a heading line: the content of each line, by its first cell.
 func readTable[T any](text string, read func(row []string) (T, error)) (map[string]T, error) {
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil {
@@ -65,15 +65,15 @@ func set[T any](to *T, text string, parse func(string) (T, error)) (err error) {
 	return err
 }
 
-// baselines are the shares of a burstable type's vCPUs that it has always (EC2 User Guide, "Key concepts for burstable performance
-// instances", CPU credits and baseline utilization). More is borrowed, and gone when a machine has worked for a while.
+// baselines are the permanent shares of a burstable type's vCPUs (EC2 User Guide, "Key concepts for burstable performance instances", CPU
+// credits and baseline utilization). More is borrowed, and gone when a machine has worked for a while.
 var baselines = map[string]map[string]float64{
 	"t1": {"micro": 0.05}, // nothing is published: as t2.nano
 	"t2": {"nano": 0.05, "micro": 0.1, "small": 0.2, "medium": 0.2, "large": 0.3, "xlarge": 0.225, "2xlarge": 0.16875},
 	"t3": {"nano": 0.05, "micro": 0.1, "small": 0.2, "medium": 0.2, "large": 0.3, "xlarge": 0.4, "2xlarge": 0.4},
 }
 
-// baseline returns the share of its vCPUs that a type of EC2 has always.
+// baseline returns the permanent share of an EC2 type's vCPUs.
 func baseline(name string) float64 {
 	family, size, _ := strings.Cut(name, ".")
 	if family == "t3a" || family == "t4g" {
@@ -104,8 +104,8 @@ var steps = map[string][]struct{ vcpu, gigabits int }{
 	"n2d": {{2, 10}, {8, 16}, {16, 32}},
 }
 
-// Complete fills in what a type has for as long as it runs and its catalog left open: vCPUs, memory, network, and the rate of what has
-// but a part of its vCPUs. What the catalog has stays. Known reports whether the type's network is known then.
+// Complete fills in sustained properties of a type that its catalog left open: vCPUs, memory, network, and the rate of types with only a
+// part of their vCPUs. The catalog's values have priority. Known reports whether the type's network is then known.
 func Complete(t market.InstanceType) (complete market.InstanceType, known bool) {
 	of, found := ofEC2()[t.Name]
 	if found {
@@ -144,14 +144,14 @@ func step(t market.InstanceType) (of market.InstanceType) {
 	return of
 }
 
-// usual are the families and sizes of EC2 that are proposed when a small machine is wanted: sold in every region, from little to
-// much memory for their price.
+// usual are the families and sizes of EC2 that are proposed when a small machine is wanted: sold in every region, with increasing memory
+// for their price.
 var usual = map[string][]string{
 	market.ArchX86: {"t3.micro", "t3.small", "t3.medium", "t3.large", "m5.large", "m5.xlarge", "m5.2xlarge", "r5.large", "r5.xlarge", "r5.2xlarge", "r5.4xlarge"},
 	market.ArchARM: {"t4g.micro", "t4g.small", "t4g.medium", "t4g.large", "m6g.large", "m6g.xlarge", "m6g.2xlarge", "r6g.large", "r6g.xlarge", "r6g.2xlarge", "r6g.4xlarge"},
 }
 
-// ReliableTypes are EC2 types of some architectures that may serve as reliable machines, for callers that ask for each price.
+// ReliableTypes are EC2 types of some architectures that may serve as reliable machines, for callers that query each price.
 func ReliableTypes(archs ...string) (names []string) {
 	for _, arch := range archs {
 		for _, name := range usual[arch] {

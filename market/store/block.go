@@ -87,7 +87,7 @@ func checkTimes(h *market.History) error {
 	return nil
 }
 
-// months cuts a history at the ends of months (UTC).
+// months splits a history at the ends of months (UTC).
 func months(h *market.History) iter.Seq2[[]byte, []market.PricePoint] {
 	return func(yield func([]byte, []market.PricePoint) bool) {
 		last, ok := h.Last()
@@ -107,7 +107,7 @@ func months(h *market.History) iter.Seq2[[]byte, []market.PricePoint] {
 	}
 }
 
-// merge puts two sorted lists together. Of points at the same instant the given one holds.
+// merge merges two sorted lists. Of points at the same instant the given one wins.
 func merge(held, given []market.PricePoint) (merged []market.PricePoint, conflicts int) {
 	merged = make([]market.PricePoint, 0, len(held)+len(given))
 	for len(held) > 0 && len(given) > 0 {

@@ -1,12 +1,11 @@
-// Package store keeps price histories in one file, so that a year of all zones opens in an instant and what was
-// imported once need not be read from its sources again.
+// Package store keeps price histories in one file, so that a year of all zones opens in an instant and imported files need not be read
+// again.
 //
-// The file is a bbolt database: an import is one transaction, which a crash leaves done or not begun, and a second
-// writer waits, then fails with an error that says so. It knows nothing about where prices come from (market/trace reads
-// files) and what they are for.
+// The file is a bbolt database: an import is one transaction, which a crash leaves done or not begun, and a second writer waits, then fails
+// with an error that says so. It knows nothing about where prices come from (market/trace reads files) or their use.
 //
-// Bucket "prices" has one bucket for each pool, named as market.Pool prints it. In it, key "index" is the pool's
-// Entry, and every other key is a month as "2016-02" with the month's points as block.go writes them.
+// Bucket "prices" has one bucket for each pool, named as market.Pool prints it. In it, key "index" is the pool's Entry, and every other key
+// is a month as "2016-02" with the month's points as block.go writes them.
 package store
 
 import (
@@ -31,7 +30,7 @@ var (
 	indexKey     = []byte("index")
 )
 
-// A bbolt file has its magic number behind the header of its first page.
+// A bbolt file has its magic number after the header of its first page.
 const (
 	magicOffset = 16
 	boltMagic   = 0xED0CDAED
@@ -46,27 +45,27 @@ type Store struct {
 	db   *bolt.DB
 }
 
-// Entry says what the store holds of a pool.
+// Entry describes what the store holds of a pool.
 type Entry struct {
 	Pool   market.Pool `json:"pool"`
 	Points int         `json:"points"`
 	First  time.Time   `json:"first"`
 	Last   time.Time   `json:"last"`
-	// LongestGap is the longest time between two points, beginning at GapFrom: the price before it is taken to hold.
+	// LongestGap is the longest time between two points, beginning at GapFrom: the previous price is assumed to hold.
 	LongestGap time.Duration `json:"longest_gap"`
 	GapFrom    time.Time     `json:"gap_from"`
 }
 
-// Import is what a call of Import came to.
+// Import is the result of a call of Import.
 type Import struct {
 	Pools  int
 	Points int // given
 	New    int // not held before
-	// Conflicts are points that gave another price for a pool and an instant than the store held; the given one holds.
+	// Conflicts are points with another price for a pool and an instant than the store held; the new one wins.
 	Conflicts int
 }
 
-// Open opens the file for reading and writing, and makes it, with its folder, when there is none.
+// Open opens the file for reading and writing, and creates it, with its folder, if it does not exist.
 func Open(path string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("opening the price store %s: %w", path, err)
@@ -106,10 +105,10 @@ func open(path string, o *bolt.Options) (*Store, error) {
 	return &Store{path: path, db: db}, nil
 }
 
-// HeadLength is how many bytes of a file IsStore wants to see.
+// HeadLength is how many bytes of a file IsStore needs.
 const HeadLength = magicOffset + 4
 
-// IsStore reports whether a file that begins so is a store.
+// IsStore reports whether a file that begins like this is a store.
 func IsStore(head []byte) bool {
 	if len(head) < HeadLength {
 		return false
@@ -174,7 +173,7 @@ func (d *Import) add(prices *bolt.Bucket, m trace.Market) error {
 	return bucket.Put(indexKey, text)
 }
 
-// describe makes a pool's entry of all its points.
+// describe computes a pool's entry from all its points.
 func describe(pool market.Pool, bucket *bolt.Bucket) (Entry, error) {
 	e := Entry{Pool: pool}
 	err := eachPoint(bucket, func(p market.PricePoint) {
@@ -222,7 +221,7 @@ func (s *Store) Entries() ([]Entry, error) {
 	return entries, err
 }
 
-// History returns the prices of a pool; nil, which knows no price, when the store has none of it.
+// History returns the prices of a pool; nil, which knows no price, if the store has none.
 func (s *Store) History(pool market.Pool) (*market.History, error) {
 	var points []market.PricePoint
 	err := s.view(func(prices *bolt.Bucket) error {
@@ -242,7 +241,7 @@ func (s *Store) History(pool market.Pool) (*market.History, error) {
 	return market.NewHistory(points), nil
 }
 
-// Trace returns the prices of all pools that want says yes to, as if they had been read from one file.
+// Trace returns the prices of all pools that want accepts, as if they had been read from one file.
 func (s *Store) Trace(want func(market.Pool) bool) (*trace.Trace, error) {
 	entries, err := s.Entries()
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Probes is a recording of one pool in SkyPilot's form (skypilot-org/spot-traces): at every tick, how many machines could
-// be had (availability traces) or were alive (preemption traces), and where it was recorded, at which price.
+// Probes is a recording of one pool in SkyPilot's format (skypilot-org/spot-traces): at every tick, how many machines were available
+// (availability traces) or alive (preemption traces), and where it was recorded, at which price.
 type Probes struct {
 	Availability *market.Availability
 	Every        time.Duration // between ticks
 	Ticks        int
-	Prices       []market.PricePoint // changes only; none when the file has none
+	Prices       []market.PricePoint // changes only; none if the file has none
 }
 
 // mostProbes is how many bytes of a recording are read: eight million ticks, each of which takes twenty times as much memory. A
@@ -35,7 +35,7 @@ type probeFile struct {
 	Prices []*float64 `json:"prices"`
 }
 
-// ReadAvailability reads a recording, plain or compressed, whose first tick was at begin: the files carry no times.
+// ReadAvailability reads a recording, plain or compressed, whose first tick was at begin: the files contain no times.
 func ReadAvailability(r io.Reader, begin time.Time) (*Probes, error) {
 	p, err := readAvailability(r, begin)
 	if err != nil {
@@ -85,7 +85,7 @@ func readAvailability(r io.Reader, begin time.Time) (*Probes, error) {
 	return p, err
 }
 
-// tickPrices returns the changes; a tick without a price has that of the tick before.
+// tickPrices returns the changes; a tick without a price has that of the previous tick.
 func tickPrices(prices []*float64, points []market.AvailabilityPoint) (out []market.PricePoint, err error) {
 	for i, price := range prices {
 		if price == nil {
@@ -102,7 +102,7 @@ func tickPrices(prices []*float64, points []market.AvailabilityPoint) (out []mar
 	return out, nil
 }
 
-// probed are the machines that SkyPilot's file names mean, with what one cost on demand then.
+// probed are the machines in the names of SkyPilot's files, with their on-demand price at that time.
 var probed = map[string]market.InstanceType{
 	"k80_1":    {Name: "p2.xlarge", VCPU: 4, OnDemand: 900 * market.Dollar / 1000},
 	"k80_8":    {Name: "p2.8xlarge", VCPU: 32, OnDemand: 7200 * market.Dollar / 1000},
@@ -111,8 +111,8 @@ var probed = map[string]market.InstanceType{
 	"intel_64": {Name: "r5.16xlarge", VCPU: 64, OnDemand: 4032 * market.Dollar / 1000},
 }
 
-// ProbedPool derives the pool from a file's name, such as us-west-2a_v100_1.json.gz. The type of one that is not known is
-// what the name has after the zone, with no price.
+// ProbedPool derives the pool from a file's name, such as us-west-2a_v100_1.json.gz. The type of an unknown one is the name after the zone,
+// with no price.
 func ProbedPool(file string) (market.Pool, market.InstanceType, error) {
 	file = file[strings.LastIndexAny(file, `/\`)+1:]
 	zone, kind, ok := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(file, ".gz"), ".json"), "_")

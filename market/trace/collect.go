@@ -13,18 +13,18 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Summary says what a file held besides the prices that were taken from it.
+// Summary describes a file apart from the prices that were taken from it.
 type Summary struct {
 	Rows          int       // rows in the file
 	Kept          int       // price points in the markets
-	OtherProducts int       // rows of other products, not read
-	Products      []string  // which those are
-	NoProduct     bool      // the file names no product: it is taken for the requested one
-	Future        int       // rows from after Options.Now, left out
+	OtherProducts int       // rows of other products, ignored
+	Products      []string  // their names
+	NoProduct     bool      // the file names no product: the requested one is assumed
+	Future        int       // rows after Options.Now, skipped
 	Duplicates    int       // rows that repeat an earlier row exactly, dropped
 	Rounded       int       // prices with more than nine decimals, rounded to that
-	Conflicts     []RowNote // rows that give another price for the same market and instant; the last one holds
-	Absurd        []RowNote // prices of 0, below 0 or above Options.MaxPrice, left out
+	Conflicts     []RowNote // rows with another price for the same market and instant; the last one wins
+	Absurd        []RowNote // prices of 0, below 0 or above Options.MaxPrice, skipped
 	Holes         []Hole    // times for which prices were not recorded, the longest first
 	First, Last   time.Time // range of the points; zero without any
 }
@@ -40,21 +40,21 @@ func (s *Summary) Include(points int, first, last time.Time) {
 	}
 }
 
-// RowNote is a row that deserves a look.
+// RowNote is a row that deserves attention.
 type RowNote struct {
 	File  string // "" = unnamed
-	Line  int    // 0 = it is not a row alone: files contradict each other
+	Line  int    // 0 = it is not about one row: files contradict each other
 	Pool  market.Pool
 	At    time.Time
 	Price market.USD
 }
 
-// Clean reports whether nothing was left out, doubtful or missing.
+// Clean reports whether nothing was skipped, doubtful or missing.
 func (s *Summary) Clean() bool {
 	return s.Duplicates == 0 && s.Rounded == 0 && len(s.Conflicts) == 0 && len(s.Absurd) == 0 && len(s.Holes) == 0
 }
 
-// String returns one line for people.
+// String returns one line for display.
 func (s *Summary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d prices of %d rows", s.Kept, s.Rows)
@@ -159,8 +159,8 @@ func (c *collector) tryAdd(r row) error {
 // onVPC ends the products of accounts that had networks of EC2's first kind. Their prices are those of the same product without it.
 const onVPC = " (Amazon VPC)"
 
-// parsePrice reads an amount, with a dollar sign, USD or an exponent where it has some, and rounds one with more decimals than billionths, which EC2 never gave: collectors that
-// kept prices in binary fractions wrote 1.4249999999999998 for 1.425.
+// parsePrice parses an amount, optionally with a dollar sign, USD or an exponent, and rounds one with more decimals than billionths, which
+// EC2 never published: collectors that kept prices in binary fractions wrote 1.4249999999999998 for 1.425.
 func parsePrice(text string) (price market.USD, rounded bool, err error) {
 	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSuffix(strings.TrimSpace(text), "USD"), "USD"))
 	text = strings.TrimPrefix(text, "$")
@@ -182,7 +182,7 @@ func parsePrice(text string) (price market.USD, rounded bool, err error) {
 	return market.USD(math.Round(amount * float64(market.Dollar))), true, nil
 }
 
-// decimals is how many an USD holds.
+// decimals is the number of decimals of a USD.
 const decimals = 9
 
 func (c *collector) series(zone, kind string) (*series, error) {
@@ -205,7 +205,8 @@ func (c *collector) series(zone, kind string) (*series, error) {
 	return s, nil
 }
 
-// noPartOfName reports what no provider's names have. It would not come back from where pools are kept, which is text in JSON and CSV.
+// noPartOfName reports characters that no provider's names contain. They would not survive the formats in which pools are stored, text in
+// JSON and CSV.
 func noPartOfName(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == ',' || r == '"' }
 
 // trace closes the collection.
@@ -250,12 +251,12 @@ func sortNotes(notes []RowNote) {
 	slices.SortFunc(notes, func(a, b RowNote) int { return a.Line - b.Line })
 }
 
-// gceZone is a zone of Compute Engine, which cannot be taken for one of EC2.
+// gceZone matches a zone of Compute Engine, which cannot be mistaken for one of EC2.
 var gceZone = regexp.MustCompile(`^([a-z]+-[a-z]+[0-9]+)-[a-z]$`)
 
-// RegionOf returns the region of a zone. On EC2 it is the words up to and with the first number ("us-west-1a",
-// "us-west-2-lax-1a" and the bare region "us-west-1" are in us-west-1, us-west-2 and us-west-1); on Compute Engine the
-// zone without its letter ("us-central1-a" is in us-central1).
+// RegionOf returns the region of a zone. On EC2 it is the words up to the first number ("us-west-1a", "us-west-2-lax-1a" and the bare
+// region "us-west-1" are in us-west-1, us-west-2 and us-west-1); on Compute Engine the zone without its letter ("us-central1-a" is in
+// us-central1).
 func RegionOf(zone string) (string, error) {
 	if found := gceZone.FindStringSubmatch(zone); found != nil {
 		return found[1], nil

@@ -14,7 +14,8 @@ import (
 // header names the columns of the CSV form. Times are RFC 3339 UTC, prices dollars per instance hour.
 var header = []string{"timestamp", "zone", "instance_type", "product", "price"}
 
-// csvError brings the csv package's errors into our form; what is not about a line passes. Width is how many fields the first line has.
+// csvError converts the csv package's errors to our form; errors that are not about a line pass. Width returns the number of fields of the
+// first line.
 func csvError(err error, width int) error {
 	var parse *csv.ParseError
 	if !errors.As(err, &parse) {
@@ -26,8 +27,8 @@ func csvError(err error, width int) error {
 	return &LineError{Line: parse.Line, Err: parse.Err}
 }
 
-// Write writes markets in the CSV form, rows sorted by time, then zone and type. What it writes, Read reads
-// back equal when product is Options.Product and the markets are of EC2.
+// Write writes markets in the CSV form, rows sorted by time, then zone and type. Read reads its output back equal if product is
+// Options.Product and the markets are of EC2.
 func Write(w io.Writer, product string, markets []Market) error {
 	type entry struct {
 		point market.PricePoint

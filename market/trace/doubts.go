@@ -9,11 +9,11 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// maxSilence is how long a pool whose price does not change has no row in EC2's history, which repeats an unchanged price about
-// once a day. A longer silence is missing data.
+// maxSilence is how long a pool with a constant price has no row in EC2's history, which repeats an unchanged price about once a day. A
+// longer silence is missing data.
 const maxSilence = 25 * time.Hour
 
-// unusual is how many times the usual interval a silence of a whole region must last where unchanged prices are not repeated.
+// unusual is how many times the usual interval a silence of a whole region must last if unchanged prices are not repeated.
 const unusual = 10
 
 // Hole is a time for which prices of a pool were not recorded.
@@ -30,11 +30,11 @@ type region struct {
 	silences int       // of a pool, longer than maxSilence
 }
 
-// findHoles finds the holes of all markets, the longest first, and marks them in the histories. What a hole is depends on the
-// recording. Where it repeats unchanged prices, as EC2's history does, each pool is judged by itself: it has a hole wherever it is
-// silent for more than maxSilence, also at its end, while others continue. Where it has changes alone, a silent pool may be a calm
-// one, so that a hole is a time in which no pool of the region has a price: more than maxSilence, and more than ten times what
-// nine of ten intervals in the region keep to.
+// findHoles finds the holes of all markets, the longest first, and marks them in the histories. The definition of a hole depends on the
+// recording. If it repeats unchanged prices, like EC2's history, each pool is judged by itself: it has a hole wherever it is silent for
+// more than maxSilence, even at its end, while others continue. If it only has changes, a silent pool may be a calm one, so that a hole is
+// a time in which no pool of the region has a price: more than maxSilence, and more than ten times the length that nine of ten intervals in
+// the region do not exceed.
 func findHoles(markets []Market) (holes []Hole) {
 	regions := map[[2]string]*region{}
 	var order []*region
@@ -150,7 +150,7 @@ func within(holes []market.Hole, h *market.History) (out []market.Hole) {
 	return out
 }
 
-// contradictions notes the instants for which points of several files give a pool different prices.
+// contradictions lists the instants for which points of several files have different prices of a pool.
 func (s *Summary) contradictions(pool market.Pool, points []market.PricePoint) {
 	points = slices.Clone(points)
 	slices.SortStableFunc(points, func(a, b market.PricePoint) int { return a.At.Compare(b.At) })
@@ -161,7 +161,7 @@ func (s *Summary) contradictions(pool market.Pool, points []market.PricePoint) {
 	}
 }
 
-// addRows adds what another file's rows were.
+// addRows adds the summary of another file's rows.
 func (s *Summary) addRows(o *Summary) {
 	s.Rows += o.Rows
 	s.OtherProducts += o.OtherProducts
@@ -171,7 +171,7 @@ func (s *Summary) addRows(o *Summary) {
 	s.Absurd = append(s.Absurd, o.Absurd...)
 }
 
-// Doubts returns in a sentence for each kind what makes prices doubtful. Of limits it to some pools; nil = all.
+// Doubts returns a sentence for each reason why prices are doubtful. Of limits it to some pools; nil = all.
 func (t *Trace) Doubts(of func(market.Pool) bool) (said []string) {
 	if t == nil {
 		return nil
@@ -213,7 +213,7 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// more returns how many there are besides the one that is shown.
+// more returns how many there are besides the displayed one.
 func more(n int) string {
 	if n == 1 {
 		return ""

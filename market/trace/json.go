@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// record is what is read of one record of EC2's DescribeSpotPriceHistory.
+// record is the part that is read of a record of EC2's DescribeSpotPriceHistory.
 type record struct {
 	Timestamp          scalar
 	AvailabilityZone   scalar
@@ -19,7 +19,7 @@ type record struct {
 	SpotPrice          scalar
 }
 
-// scalar is a text, or a number as the file has it.
+// scalar is a string, or a number as in the file.
 type scalar string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -46,8 +46,8 @@ type jsonReader struct {
 	collector *collector
 }
 
-// readJSON reads the output of `aws ec2 describe-spot-price-history`: an object with SpotPriceHistory, or that
-// list alone (as with --query), or several one after the other (pages).
+// readJSON reads the output of `aws ec2 describe-spot-price-history`: an object with SpotPriceHistory, or that list alone (as with
+// --query), or several consecutive ones (pages).
 func readJSON(r io.Reader, c *collector) error {
 	lines := &lineCounter{r: r, line: 1}
 	j := &jsonReader{lines: lines, decoder: json.NewDecoder(lines), collector: c}
@@ -113,7 +113,7 @@ func (j *jsonReader) page() error {
 	return j.record(text)
 }
 
-// fill takes the fields of an object in that people call as they call the columns of tables.
+// fill reads the fields of an object with the same names as table columns.
 func (r *record) fill(fields map[string]json.RawMessage) error {
 	plain := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -182,7 +182,7 @@ func (j *jsonReader) record(text json.RawMessage) error {
 	return j.collector.add(row)
 }
 
-// missing returns the name of a field that is not there; "" = all are.
+// missing returns the name of a missing field; "" = none.
 func (r record) missing() string {
 	switch "" {
 	case string(r.Timestamp):
@@ -224,12 +224,12 @@ func (j *jsonReader) fault(err error) error {
 	return &LineError{Line: j.position(), Err: err}
 }
 
-// lineCounter returns the line of an offset, asked in rising order, in what was read through it.
+// lineCounter returns the line of an offset, requested in ascending order, in what was read through it.
 type lineCounter struct {
 	r    io.Reader
 	read int64   // bytes so far
-	line int     // of the offset that was requested last
-	ends []int64 // offsets of line ends that are not counted in line yet, rising
+	line int     // of the last requested offset
+	ends []int64 // offsets of line ends that are not counted in line yet, ascending
 }
 
 func (l *lineCounter) Read(p []byte) (int, error) {

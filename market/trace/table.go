@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// columnNames are what people's files call the columns, without case and signs. In some, region holds zones.
+// columnNames are the usual names of the columns, without case and punctuation. In some, region holds zones.
 var columnNames = map[string][]string{
 	"timestamp":     {"timestamp", "datetime", "date", "time", "ts", "at", "when"},
 	"zone":          {"zone", "availabilityzone", "az", "availabilityzonename", "region"},
@@ -22,10 +22,10 @@ var columnNames = map[string][]string{
 	"price":         {"price", "spotprice", "spot", "usd", "priceusd", "usdperhour", "pricehour", "spotpriceusd", "cost"},
 }
 
-// columns are the places of the columns of a table; -1 = it has no such column; only product and clock may be absent.
+// columns are the indexes of a table's columns; -1 = missing; only product and clock may be missing.
 type columns struct {
 	timestamp, zone, kind, product, price int
-	clock                                 int  // the time of day, where timestamp is the date alone
+	clock                                 int  // the time of day, if timestamp is only the date
 	comma                                 bool // is the decimal point
 }
 
@@ -51,7 +51,7 @@ var (
 	notInWords    = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// readTable reads lines of fields: CSV with commas, semicolons or tabs, and the forms text and table of the AWS command line.
+// readTable reads lines of fields: CSV with commas, semicolons or tabs, and the formats text and table of the AWS command line.
 func readTable(in *bufio.Reader, c *collector) error {
 	head, _ := in.Peek(4096)
 	first := firstLine(string(head))
@@ -161,7 +161,7 @@ func readAWS(in io.Reader, c *collector) error {
 
 func plainName(name string) string { return notInWords.ReplaceAllString(strings.ToLower(name), "") }
 
-// columnsOf finds the columns by their names or, where the first line has none, by what its fields are.
+// columnsOf finds the columns by their names or, if the first line has none, by the form of its fields.
 func columnsOf(fields []string) (at columns, named bool, err error) {
 	found := map[string]int{}
 	for column, names := range columnNames {
@@ -227,7 +227,7 @@ func columnsByShape(fields []string) map[string]int {
 	return found
 }
 
-// timeForms are those in which people's files have times; without a zone they are taken for UTC.
+// timeForms are the usual formats of times; without a zone they are assumed to be UTC.
 var timeForms = []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05",
 	"2006-01-02 15:04", "2006-01-02 15:04:05 MST", "2006/01/02 15:04:05"}
 

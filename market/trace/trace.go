@@ -1,9 +1,9 @@
-// Package trace reads and writes price-history files: tables of the columns that people's files have, and what `aws ec2
-// describe-spot-price-history` prints, plain or compressed.
+// Package trace reads and writes price-history files: tables with the usual columns, and the output of `aws ec2
+// describe-spot-price-history`, plain or compressed.
 //
-// It works on readers and writers and knows nothing about where files are. A line that it cannot read is an error with its
-// number. Doubtful lines (duplicates, contradictions, absurd prices) and times that were not recorded are in a Summary, so that
-// nothing is dropped silently; commands print what Doubts makes of it.
+// It works on readers and writers and does not know where files are. A line that it cannot read is an error with its number. Doubtful lines
+// (duplicates, contradictions, absurd prices) and times that were not recorded are in a Summary, so that nothing is dropped silently;
+// commands print Doubts.
 package trace
 
 import (
@@ -18,16 +18,16 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// LinuxUNIX is the product that is read unless Options say otherwise.
+// LinuxUNIX is the default product.
 const LinuxUNIX = "Linux/UNIX"
 
-// Options say what to read. The zero value reads EC2's Linux/UNIX prices.
+// Options select what to read. The zero value reads EC2's Linux/UNIX prices.
 type Options struct {
 	Provider string     // of the pools; "" = "ec2"
 	Product  string     // the only product to keep; "" = LinuxUNIX
-	MaxPrice market.USD // prices above are absurd and left out; 0 = 10,000 dollars per hour
-	File     string     // that is read, for people; "" = unnamed
-	// Now is when the file is read: rows from after it are left out. Zero = all count.
+	MaxPrice market.USD // prices above are absurd and skipped; 0 = 10,000 dollars per hour
+	File     string     // for messages; "" = unnamed
+	// Now is when the file is read: later rows are skipped. Zero = all count.
 	Now time.Time
 }
 
@@ -52,13 +52,13 @@ type Market struct {
 	History *market.History
 }
 
-// Trace is what a file holds.
+// Trace is the contents of a file.
 type Trace struct {
 	Markets []Market // sorted by pool; all are spot pools
 	Summary Summary
 }
 
-// History returns the prices of a pool, or nil (which knows no price) when the file has none.
+// History returns the prices of a pool, or nil (which knows no price) if the file has none.
 func (t *Trace) History(pool market.Pool) *market.History {
 	i, ok := slices.BinarySearchFunc(t.Markets, pool, func(m Market, p market.Pool) int { return m.Pool.Compare(p) })
 	if !ok {
@@ -77,7 +77,7 @@ func Of(points map[market.Pool][]market.PricePoint) []Market {
 	return markets
 }
 
-// New makes a trace of markets, sorted by pool, finds their holes, and adds their points to what is known of their rows.
+// New makes a trace of markets, sorted by pool, finds their holes, and adds their points to the summary of their rows.
 func New(markets []Market, rows Summary) *Trace {
 	t := &Trace{Markets: markets, Summary: rows}
 	for _, m := range markets {
@@ -91,7 +91,7 @@ func New(markets []Market, rows Summary) *Trace {
 	return t
 }
 
-// Merge puts traces together. Where they contradict each other, the last one holds, and the summary reports it.
+// Merge merges traces. If they contradict each other, the last one wins, and the summary reports it.
 func Merge(traces ...*Trace) *Trace {
 	if len(traces) == 1 {
 		return traces[0]
@@ -132,7 +132,7 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 	return c.trace(), nil
 }
 
-// isJSON looks past white space for the start of an object or a list.
+// isJSON checks after white space for the start of an object or a list.
 func isJSON(r *bufio.Reader) bool {
 	head, _ := r.Peek(512)
 	head = bytes.TrimLeft(head, " \t\r\n")

@@ -22,27 +22,27 @@ import (
 	"github.com/tierml/tierml/planner/local"
 )
 
-// Dialogue fills in what is wanted.
+// Dialogue fills in the wanted values.
 type Dialogue struct {
-	// In has the answers, and Out shows the questions; In is nil without a terminal: then missing answers are those
-	// suggested, and one without a suggestion is an error that names its flag.
+	// In has the answers, and Out shows the questions; In is nil without a terminal: then missing answers are the suggested ones, and one
+	// without a suggestion is an error that names its flag.
 	In  io.Reader
 	Out io.Writer
 	// Apps are the applications' names.
 	Apps []string
-	// Targets are those that predict a column of a table.
+	// Targets are the applications that predict a column of a table.
 	Targets []string
 	// Clouds are what can be bought from.
 	Clouds []string
 
-	// File is the job file that was named; empty = none.
+	// File is the named job file; empty = none.
 	File string
 
 	answers *bufio.Scanner
 	missing []string
 }
 
-// question is one thing to ask.
+// question is one question.
 type question struct {
 	flag, text, suggestion string
 	optional               bool
@@ -50,13 +50,13 @@ type question struct {
 	check                  func(string) error
 }
 
-// mostEmpty is how often a needed answer may be left out before the questions end.
+// mostEmpty is how often a required answer may be empty before the questions end.
 const mostEmpty = 3
 
 // errNoAnswer is the end of the answers.
 var errNoAnswer = errors.New("stopped, as there are no more answers; nothing was written")
 
-// ask returns an answer that passes its check. What is given already is only checked.
+// ask returns an answer that passes its check. Given values are only checked.
 func (d *Dialogue) ask(given string, q question) (string, error) {
 	if q.check == nil {
 		q.check = func(string) error { return nil }
@@ -115,10 +115,10 @@ func (d *Dialogue) ask(given string, q question) (string, error) {
 	}
 }
 
-// named returns the name to suggest: that of the job file, or of what the job works on.
+// named returns the suggested name: that of the job file, or of the job's input.
 func (d *Dialogue) named(other string) string { return config.NameOf(cmp.Or(d.File, other)) }
 
-// Fill asks for everything that is not given. What is missing and cannot be asked is one error.
+// Fill asks for everything that is not given. Missing values that cannot be asked for are reported as one error.
 func (d *Dialogue) Fill(w *Wanted) error {
 	work := d.training
 	if w.Script != "" {
@@ -154,7 +154,7 @@ func (d *Dialogue) Fill(w *Wanted) error {
 	return nil
 }
 
-// forMachines returns the first flag that was given and only means something where machines are bought; empty = none.
+// forMachines returns the first given flag that only applies if machines are bought; empty = none.
 func (w *Wanted) forMachines() string {
 	switch {
 	case w.Budget != "":
@@ -216,7 +216,7 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 	return nil
 }
 
-// application asks what to learn, and says what is predicted.
+// application asks what to learn, and prints what is predicted.
 func (d *Dialogue) application(w *Wanted) (err error) {
 	proposed := Propose(w.Data, w.Target)
 	if proposed.Guess && (w.App == "" || slices.Contains(d.Targets, w.App)) {
@@ -286,7 +286,7 @@ func (d *Dialogue) machines(w *Wanted) error {
 	answer, err := d.ask(strings.Join(w.Types, ","), question{flag: "types", text: "Acceptable machine types", suggestion: strings.Join(types, ","),
 		check: func(text string) error {
 			for _, t := range splitList(text) {
-				if err := among(known)(t); err != nil && len(known) > 0 { // the cloud itself will say so later
+				if err := among(known)(t); err != nil && len(known) > 0 { // the cloud itself will report it later
 					return err
 				}
 			}
@@ -320,7 +320,7 @@ func (d *Dialogue) machines(w *Wanted) error {
 	return err
 }
 
-// source is where recordings and catalogs are to be had; replays is the way on without.
+// source is where to get recordings and catalogs; replays is how to continue without.
 const (
 	source  = ": `tierml prices sample` writes some into data"
 	replays = source + "; --cloud ec2 or gce needs none, and --cloud none buys no machines"
@@ -540,7 +540,7 @@ func figure(text string) error {
 	return nil
 }
 
-// firstOf returns the first of some files that is there.
+// firstOf returns the first existing file.
 func firstOf(paths ...string) string {
 	for _, path := range paths {
 		if file(path) == nil {

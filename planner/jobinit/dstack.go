@@ -38,7 +38,7 @@ func (t *translator) dstack() {
 	case "spot":
 	case "on-demand":
 		t.put("policy", "on-demand")
-	default: // dstack's own is on-demand
+	default: // dstack's default is on-demand
 		t.once("spot_policy: " + spotHere)
 	}
 	if most := words(t.take("max_duration")); most != "" && most != "off" {
@@ -124,7 +124,7 @@ func (t *translator) dstackMachine(r map[string]any) (machines []map[string]any)
 
 var ofSize = regexp.MustCompile(`^[0-9.]+ ?[KMGT]B`)
 
-// gpuParts reads dstack's short forms: A100, 24GB, A100:40GB:2, 1..8, 16GB..24GB.
+// gpuParts parses dstack's short forms: A100, 24GB, A100:40GB:2, 1..8, 16GB..24GB.
 func (t *translator) gpuParts(text string) []string {
 	var name, memory, count string
 	for _, part := range strings.Split(strings.TrimSpace(text), ":") {
@@ -143,7 +143,7 @@ func (t *translator) gpuParts(text string) []string {
 	return []string{name, memory, count}
 }
 
-// atLeast makes 4+ of "4..", "4..8" and {count: 4..}. A job has no upper ends.
+// atLeast converts "4..", "4..8" and {count: 4..} to 4+. A job has no upper ends.
 func (t *translator) atLeast(field string, from any) string {
 	if m, is := from.(map[string]any); is {
 		if arch := words(m["arch"]); arch != "" {

@@ -1,8 +1,7 @@
-// Package jobinit writes a new user's first job file, with a comment on every line. It asks for values that flags do not give, and
-// suggests answers from the prices and the catalog at hand.
+// Package jobinit writes a new user's first job file, with a comment on every line. It asks for values that flags do not give, and suggests
+// answers from the available prices and catalog.
 //
-// It knows nothing about where answers come from (a terminal, flags, a test), nor whether the file is valid: config and the planner
-// judge that.
+// It does not know where answers come from (a terminal, flags, a test), nor whether the file is valid: config and the planner check that.
 package jobinit
 
 import (
@@ -22,32 +21,32 @@ import (
 	"github.com/tierml/tierml/internal/stopping"
 )
 
-// Wanted is what a job file is to say. Paths are as the caller has them, not relative to the job file.
+// Wanted is the content of a job file. Paths are as the caller has them, not relative to the job file.
 type Wanted struct {
 	Name string
 	// Cloud is one of config's.
 	Cloud string
-	// Provider is whose cloud the local one plays.
+	// Provider is the provider that the local cloud simulates.
 	Provider string
 
 	App, Data string
 	Clocks    int
 	StopLoss  float64 // 0 = all clocks are trained
-	// Target is the column of a table to predict, and Ignore are those to leave out; empty = as the application chooses.
+	// Target is the column of a table to predict, and Ignore are columns to skip; empty = the application chooses.
 	Target string
 	Ignore []string
 
-	// Script is a script of the user's own, or the folder of one, instead of an application; Hours is how long it takes. Program follows from it.
+	// Script is a user's script, or its folder, instead of an application; Hours is its duration. Program follows from it.
 	Script  string
 	Hours   float64
 	Program *Program
 
 	Count    int
-	VCPU     int // of Count machines of the smallest type, where types differ in size; 0 = they do not
+	VCPU     int // of Count machines of the smallest type, if types differ in size; otherwise 0
 	Types    []string
 	Zones    []string
-	Reliable string // a type; empty = as the planner chooses
-	Budget   string // as it is written; empty = no limit
+	Reliable string // a type; empty = the planner chooses
+	Budget   string // as written; empty = no limit
 
 	Prices, Catalog string
 	Start           time.Time // of a recorded market
@@ -56,7 +55,7 @@ type Wanted struct {
 	Settings string
 }
 
-// Write returns the text of a job file that is to be in a directory, with the parameters of its application as comments.
+// Write returns the text of a job file for a directory, with the parameters of its application as comments.
 func (w Wanted) Write(directory string, params []apps.Param) ([]byte, error) {
 	relative := func(path string) string { return relativeTo(directory, path) }
 	settings, err := w.installation(relative)
@@ -70,14 +69,14 @@ func (w Wanted) Write(directory string, params []apps.Param) ([]byte, error) {
 	}
 	err = template.Must(template.New("job").Funcs(template.FuncMap{
 		"path": relative, "list": func(list []string) string { return strings.Join(list, ", ") },
-		"quote":   strconv.Quote, // as YAML has it, for what is in commands
+		"quote":   strconv.Quote, // as in YAML, for text in commands
 		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}).Parse(form)).Execute(&b, struct {
 		Wanted
 		Params       []string
 		Installation string
 		Stop         stopping.Rules
-		Plays        string // whom the local cloud plays, for people; empty = the usual one
+		Plays        string // the provider that the local cloud simulates, for display; empty = the default
 	}{w, describe(params), settings, config.UsualStop(w.App, w.Data), w.plays()})
 	if err != nil {
 		return nil, fmt.Errorf("writing the job file: %w", err)
@@ -85,7 +84,7 @@ func (w Wanted) Write(directory string, params []apps.Param) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// plays is whom the cloud on this host plays, for people; empty = the usual one.
+// plays returns the provider that the cloud on this host simulates, for display; empty = the default.
 func (w Wanted) plays() string {
 	if i := slices.Index(config.Played(), w.Provider); i > 0 {
 		return config.Title(w.Provider)
@@ -123,7 +122,7 @@ func (w Wanted) installation(relative func(string) string) (string, error) {
 	return text, nil
 }
 
-// relativeTo writes a path as a job file in a directory has it.
+// relativeTo writes a path relative to the job file's directory.
 func relativeTo(directory, path string) string {
 	if path == "" || location.IsURL(path) {
 		return path
@@ -139,7 +138,7 @@ func relativeTo(directory, path string) string {
 	return to
 }
 
-// width is how long a comment's line may be.
+// width is the maximum width of a comment line.
 const width = 100
 
 // describe returns an application's parameters with their defaults, in lines.
@@ -213,7 +212,7 @@ train:
 {{- end}}
 ` + marketText
 
-// What files of both kinds have: the beginning, the end of resources, and limits.
+// What files of both kinds have in common: the beginning, the end of resources, and limits.
 const (
 	cloudText = `name: {{.Name}}                  # runs are called {{.Name}}-1, {{.Name}}-2 and so on
 cloud: {{.Cloud}}

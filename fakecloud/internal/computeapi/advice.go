@@ -27,15 +27,15 @@ type adviceBody struct {
 	} `json:"instanceProperties"`
 }
 
-// capacityAdvice scores a request for machines of one type in one zone by the share of it that could be had now. How long
-// machines will be kept is unknown here: it is the longest that the real one reports.
+// capacityAdvice scores a request for machines of one type in one zone by the share of it that is available now. How long machines will be
+// kept is unknown here: it reports the real API's maximum.
 func capacityAdvice(c *call) (any, error) {
 	var body adviceBody
 	if err := decode(c.body, &body); err != nil {
 		return nil, err
 	}
 	var types []string
-	for _, s := range body.Flexibility.Selections { // at most one is taken
+	for _, s := range body.Flexibility.Selections { // at most one is used
 		types = append(types, s.Types...)
 	}
 	if c.PathValue("region") != c.region.Name() || len(body.Distribution.Zones) != 1 || len(types) != 1 || body.Size < 1 || body.Properties.Scheduling.Model != "SPOT" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// thing is what machines have around them and clients look up: a network, its subnetwork, a disk. None can be made or changed.
+// thing is a resource around machines that clients look up: a network, its subnetwork, a disk. None can be created or changed.
 type thing struct {
 	Kind     string   `json:"kind"`
 	ID       string   `json:"id"`
@@ -42,7 +42,7 @@ func subnetworks(c *call) []thing {
 	return []thing{s}
 }
 
-// disks are those of the machines that are there, in one zone or, without one, in all.
+// disks returns those of the existing machines, in one zone or, without one, in all.
 func disks(c *call) (all []thing) {
 	for _, i := range c.region.Instances(c.now) {
 		if c.status(i) == "" || c.zone() != "" && i.Pool.Zone != c.zone() {
@@ -99,7 +99,7 @@ func getThing(of func(*call) []thing) func(*call) (any, error) {
 	}
 }
 
-// checkPlace refuses another region's; zones are checked already.
+// checkPlace refuses another region's; zones have already been checked.
 func (c *call) checkPlace() error {
 	if c.PathValue("region") == "" {
 		return nil

@@ -1,10 +1,9 @@
-// Package computeapi speaks the REST form of Google's Compute Engine API, version 1: JSON in and out, long-running
-// operations, errors with Compute Engine's reasons, codes and statuses. It decides nothing; it translates between the wire
-// and a region.Region.
+// Package computeapi speaks the REST form of Google's Compute Engine API, version 1: JSON in and out, long-running operations, errors with
+// Compute Engine's reasons, codes and statuses. It decides nothing; it translates between the wire and a region.Region.
 //
-// Credentials are accepted unchecked, and any project. A field that no real client would send is refused, so that a
-// misspelt one does not go unnoticed; those that mean nothing on one machine (networks, disks, accounts) are known and
-// have no effect. A name can be used once only, also when its machine is gone.
+// Credentials are accepted unchecked, and any project. A field that no real client would send is refused, so that a misspelt one does not
+// go unnoticed; those without a meaning on one machine (networks, disks, accounts) are known and have no effect. A name can be used only
+// once, even after its machine has ended.
 package computeapi
 
 import (
@@ -22,7 +21,7 @@ import (
 // maxRequest is larger than any request: user data and a startup script have at most 256 KiB each.
 const maxRequest = 2 << 20
 
-// Backend gives a call the region for itself, at a time.
+// Backend gives a call exclusive use of the region, at a time.
 type Backend interface {
 	Do(f func(r *region.Region, now time.Time))
 }
@@ -38,19 +37,19 @@ type Handler struct {
 	operations []*operation
 	byName     map[string]*operation
 	requests   map[string]*operation // by request id
-	deleted    map[string]bool       // names of machines that were deleted
-	given      map[string]properties // of machines, by name: what they read back without effect
+	deleted    map[string]bool       // names of deleted machines
+	given      map[string]properties // of machines, by name: properties without effect, to be read back
 	count      uint64
 }
 
-// Lengths of market time.
+// Durations are in market time.
 type Lengths struct {
 	Operation time.Duration // from the start of an insert to the end of its operation
-	// Market gives a wall-clock length, such as a notice's, as a market length.
+	// Market converts a wall-clock duration, such as a notice's, to market time.
 	Market func(time.Duration) time.Duration
 }
 
-// New makes a Handler.
+// New returns a Handler.
 func New(b Backend, log *slog.Logger, lengths Lengths) *Handler {
 	h := &Handler{backend: b, log: log, lengths: lengths, mux: http.NewServeMux(), byName: map[string]*operation{},
 		requests: map[string]*operation{}, deleted: map[string]bool{}, given: map[string]properties{}}
@@ -230,10 +229,10 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.WriteHeader(status)
-	w.Write(append(text, '\n')) // a client that is gone needs no answer
+	w.Write(append(text, '\n')) // a client that has disconnected needs no answer
 }
 
-// stamp returns a time in Compute Engine's form: thousandths of a second, of its own time zone.
+// stamp formats a time as Compute Engine does: milliseconds, in its own time zone.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// given is what a machine reads back that has no effect here.
+// given are properties of a machine that have no effect here and can be read back.
 type given struct {
 	Interfaces   []networkInterface `json:"networkInterfaces"`
 	Disks        []attachedDisk     `json:"disks"`
@@ -60,7 +60,7 @@ type networkTags struct {
 	Fingerprint string   `json:"fingerprint,omitempty"`
 }
 
-// givenOf is what a machine was given, completed as Compute Engine does. Machines of a cloud that was restarted have the defaults.
+// givenOf returns a machine's properties, completed as Compute Engine does. Machines of a restarted cloud have the defaults.
 func (c *call) givenOf(i region.Instance) given {
 	p := c.Handler.given[i.ID]
 	g := given{Accounts: p.Accounts, CanIPForward: p.CanIPForward, Platform: "Intel Cascade Lake"}

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// properties are what a client may say of a machine. Those that are kept as raw text have no effect here.
+// properties are a client's properties of a machine. Those kept as raw text have no effect here.
 type properties struct {
 	MachineType  string             `json:"machineType"`
 	Labels       map[string]string  `json:"labels"`
@@ -57,14 +57,14 @@ type disk struct {
 
 type diskParams struct {
 	Image    string            `json:"sourceImage"`
-	SizeGiB  json.RawMessage   `json:"diskSizeGb"` // 64-bit numbers are texts
+	SizeGiB  json.RawMessage   `json:"diskSizeGb"` // 64-bit numbers are strings
 	Type     string            `json:"diskType"`
 	Labels   map[string]string `json:"labels"`
 	DiskName json.RawMessage   `json:"diskName"`
 }
 
 type length struct {
-	Seconds json.RawMessage `json:"seconds"` // a text, as 64-bit numbers are
+	Seconds json.RawMessage `json:"seconds"` // a string, like 64-bit numbers
 	Nanos   int             `json:"nanos,omitempty"`
 }
 
@@ -236,7 +236,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// check looks at what every machine needs.
+// check checks what every machine needs.
 func (c *call) check(kind string, p properties, names []string) error {
 	for _, name := range names {
 		if !nameRule().MatchString(name) {
@@ -270,7 +270,7 @@ func (c *call) check(kind string, p properties, names []string) error {
 	return p.Scheduling.check()
 }
 
-// launch carries out both ways to make machines.
+// launch executes both ways to create machines.
 func (c *call) launch(kind, machineType string, p properties, names []string, least int, protected bool) (any, error) {
 	request := c.URL.Query().Get("requestId")
 	if request != "" && !requestID().MatchString(request) {

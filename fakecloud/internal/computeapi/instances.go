@@ -36,7 +36,7 @@ type instanceView struct {
 	given
 }
 
-// status is Compute Engine's word; "" = the machine is listed no more. One that was only stopped stays until it is deleted.
+// status returns Compute Engine's status; "" = the machine is no longer listed. One that was only stopped stays until it is deleted.
 func (c *call) status(i region.Instance) string {
 	stays := i.Cause.Code == region.SelfShutdown.Operation || i.Cause.Code == region.HardwareFailure.Operation ||
 		i.Cause.Code != region.UserRequest.Operation && !i.Terms.Delete
@@ -91,7 +91,7 @@ func lengthOf(d time.Duration) *length {
 	return &length{Seconds: json.RawMessage(fmt.Sprintf(`"%d"`, d.Round(time.Second)/time.Second))}
 }
 
-// allInstances returns those that are listed, of a zone, "" = of all, by name.
+// allInstances returns the listed instances of a zone, "" = of all, by name.
 func (c *call) allInstances(zone string) []instanceView {
 	var views []instanceView
 	for _, i := range c.region.Instances(c.now) {
@@ -187,8 +187,8 @@ func deleteInstance(c *call) (any, error) {
 	return c.view(c.begin("delete", request, i.ID, time.Time{}, nil)), nil
 }
 
-// simulateMaintenance preempts a Spot machine, as Compute Engine says that the call does: with the usual notice. Machines on
-// demand are moved, of which nothing is seen here.
+// simulateMaintenance preempts a Spot machine, as Compute Engine documents: with the usual notice. On-demand machines are moved, which is
+// invisible here.
 func simulateMaintenance(c *call) (any, error) {
 	request := c.URL.Query().Get("requestId")
 	if before := c.requests[request]; before != nil && request != "" {

@@ -21,7 +21,7 @@ type typeView struct {
 	Architecture string `json:"architecture,omitempty"`
 	Zone         string `json:"zone"`
 	SelfLink     string `json:"selfLink"`
-	// Accelerators are those that machines of the type have of their own.
+	// Accelerators are the built-in ones of machines of the type.
 	Accelerators []accelerator `json:"accelerators,omitempty"`
 }
 
@@ -30,11 +30,11 @@ type accelerator struct {
 	Count int    `json:"guestAcceleratorCount"`
 }
 
-// accelerators are Compute Engine's words for GPU models: by the model, or by model and memory in GiB where there are several.
+// accelerators are Compute Engine's words for GPU models: by the model, or by model and memory in GiB if there are several.
 var accelerators = map[string]string{"L4": "nvidia-l4", "A100 40": "nvidia-tesla-a100", "A100 80": "nvidia-a100-80gb", "H100": "nvidia-h100-80gb",
 	"H200": "nvidia-h200-141gb", "B200": "nvidia-b200", "RTX-PRO-6000": "nvidia-rtx-pro-6000"}
 
-// acceleratorsOf returns what a type has; a3-megagpu-8g has H100s of another word.
+// acceleratorsOf returns a type's accelerators; the H100s of a3-megagpu-8g have another name.
 func acceleratorsOf(t region.Type) []accelerator {
 	if t.GPU.Count == 0 {
 		return nil
@@ -134,7 +134,7 @@ type preemptionRecord struct {
 	Rate     float64  `json:"preemptionRate"`
 }
 
-// capacityHistory answers what a pool's Spot machines cost, and how many of those that ended here were preempted.
+// capacityHistory returns the price of a pool's Spot machines, and how many of those that ended here were preempted.
 func capacityHistory(c *call) (any, error) {
 	var body historyBody
 	if err := decode(c.body, &body); err != nil {
@@ -169,7 +169,7 @@ func (c *call) prices(zone, kind string) []priceRecord {
 	end := ""
 	for _, change := range changes { // newest first
 		start := stamp(change.At)
-		if start == "" { // a price that always was
+		if start == "" { // a price that has always held
 			start = stamp(time.Unix(0, 0))
 		}
 		records = append(records, priceRecord{interval{start, end},

@@ -28,7 +28,7 @@ type operationError struct {
 	status        int
 }
 
-// begin enters an operation that ends at done; zero = when its machine has ended.
+// begin adds an operation that ends at done; zero = when its machine has ended.
 func (c *call) begin(kind, request, instance string, done time.Time, failure *operationError) *operation {
 	c.count++
 	o := &operation{name: fmt.Sprintf("operation-%d-%s", c.count, strings.ToLower(kind)), kind: kind, zone: c.zone(), request: request,
@@ -87,7 +87,7 @@ func (c *call) view(o *operation) operationView {
 	return v
 }
 
-// doneAt returns when an operation ends; zero = not yet known. One that stops or deletes a machine lasts until that has ended.
+// doneAt returns when an operation ends; zero = unknown yet. One that stops or deletes a machine lasts until that has ended.
 func (c *call) doneAt(o *operation) time.Time {
 	if o.failure != nil || o.kind != "delete" && o.kind != "stop" {
 		return o.done
@@ -117,7 +117,7 @@ func (c *call) viewOf(zone, name, kind, instance string, begun, done time.Time) 
 	return v
 }
 
-// number returns the id of what has a name.
+// number returns the id for a name.
 func number(name string) string {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -151,7 +151,7 @@ func (c *call) systemEvents() []operationView {
 	return views
 }
 
-// allOperations returns those of a zone, "" = of all, newest first.
+// allOperations returns the operations of a zone, "" = of all, newest first.
 func (c *call) allOperations(zone string) []operationView {
 	views := c.systemEvents()
 	for _, o := range c.operations {
@@ -189,11 +189,11 @@ func getOperation(c *call) (any, error) {
 }
 
 const (
-	longestWait = 2 * time.Minute // as Compute Engine holds a call
+	longestWait = 2 * time.Minute // as long as Compute Engine holds a call
 	lookEvery   = 10 * time.Millisecond
 )
 
-// serveWait answers when the operation is done, or late.
+// serveWait answers when the operation is done, or at a time limit.
 func (h *Handler) serveWait(w http.ResponseWriter, r *http.Request) {
 	late := time.After(longestWait)
 	for {
@@ -217,7 +217,7 @@ func (h *Handler) serveWait(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asFailure returns what the region refuses as the failure of an operation; a request that is wrong is refused at once.
+// asFailure returns the region's refusal as the failure of an operation; an invalid request is refused at once.
 func asFailure(err error) (*operationError, error) {
 	e, ok := errors.AsType[*region.Error](err)
 	if !ok {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Before a launch, clients query other services: which APIs are on, and what is permitted. Here all are, and everything is.
+// Before a launch, clients query other services: which APIs are enabled, and what is permitted. Here everything is.
 
 // getServices answers for Service Usage.
 func getServices(c *call) (any, error) {
@@ -22,7 +22,7 @@ func getServices(c *call) (any, error) {
 	return answer, nil
 }
 
-// testPermissions grants all permissions on a resource that is there.
+// testPermissions grants all permissions on an existing resource.
 func testPermissions(resource action) action {
 	return func(c *call) (any, error) {
 		if _, err := resource(c); err != nil {
@@ -36,7 +36,7 @@ func testPermissions(resource action) action {
 	}
 }
 
-// permissible: projects for the Resource Manager and service accounts for IAM, of which any exists.
+// permissible: projects for the Resource Manager and service accounts for IAM; any exists.
 func permissible(c *call) (any, error) {
 	if name, ok := strings.CutSuffix(c.PathValue("resource"), ":testIamPermissions"); !ok || strings.Contains(name, "/") && !strings.Contains(name, "/serviceAccounts/") {
 		return nil, refusalf(http.StatusNotFound, "notFound", "no method %s %s is spoken here", c.Method, c.URL.Path)

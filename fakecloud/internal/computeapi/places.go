@@ -99,7 +99,7 @@ func getImage(c *call) (any, error) {
 	}{"compute#image", number(name), name, family, "READY", "10", "X86_64", stamp(time.Unix(0, 0)), c.link("global", "images", name)}, nil
 }
 
-// getSerialPort: machines are processes, whose output is in files of the host (--logs), so nothing is on the port.
+// getSerialPort: machines are processes, whose output is in files of the host (--logs), so the port is empty.
 func getSerialPort(c *call) (any, error) {
 	i, err := c.find()
 	if err != nil {
@@ -109,7 +109,7 @@ func getSerialPort(c *call) (any, error) {
 		"selfLink": c.link("zones", i.Pool.Zone, "instances", i.ID, "serialPort")}, nil
 }
 
-// stopInstance and startInstance are of machines on demand: a stopped one costs nothing and keeps its name, labels and metadata.
+// stopInstance and startInstance are for on-demand machines: a stopped one costs nothing and keeps its name, labels and metadata.
 func stopInstance(c *call) (any, error) {
 	return c.changeState("stop", func(ids []string) ([]region.Change, error) { return c.region.Stop(c.now, ids, false) })
 }
@@ -133,7 +133,7 @@ func (c *call) changeState(kind string, change func(ids []string) ([]region.Chan
 	return c.view(c.begin(kind, request, i.ID, c.now.Add(c.lengths.Operation), nil)), nil
 }
 
-// setDeletionProtection protects a machine on demand from a delete, or no longer.
+// setDeletionProtection protects an on-demand machine from deletion, or ends that.
 func setDeletionProtection(c *call) (any, error) {
 	protected := true
 	if text := c.URL.Query().Get("deletionProtection"); text != "" {

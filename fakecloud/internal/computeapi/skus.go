@@ -13,13 +13,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// This file answers the Cloud Billing Catalog API at the address of Compute Engine's own: on Google Cloud it has one of its own.
-// Google sells cores and memory, and the catalog here whole machines: the prices of a family's cores and memory are those of
-// which its machines come out, as exactly as billionths of a dollar go.
+// This file answers the Cloud Billing Catalog API at Compute Engine's address: Google Cloud has a separate one. Google sells cores and
+// memory, but the catalog here has whole machines: the prices of a family's cores and memory are chosen to yield its machines' prices, to
+// the billionth of a dollar.
 
 const computeEngine = "6F81-5844-456A"
 
-// familyWords are the list's words of some families; others have their name in capitals.
+// familyWords are the list's words for some families; others have their name in capitals.
 var familyWords = map[string][2]string{
 	"n1":  {"N1 Predefined Instance Core", "N1 Predefined Instance Ram"},
 	"n2d": {"N2D AMD Instance Core", "N2D AMD Instance Ram"},
@@ -82,8 +82,7 @@ func (c *call) pageOfSKUs(all []map[string]any) (any, error) {
 	return answer, nil
 }
 
-// spotPrice returns what a type costs as a Spot machine now, in the first zone that sells it: lists know of regions only. 0 = it is
-// not sold.
+// spotPrice returns a type's present price as a Spot machine, in the first zone that sells it: lists only know regions. 0 = it is not sold.
 func (c *call) spotPrice(kind string) market.USD {
 	for _, zone := range c.region.Zones() {
 		changes := c.region.Prices(c.now, region.PriceQuery{Types: []string{kind}, Zones: []string{zone}})
@@ -94,7 +93,7 @@ func (c *call) spotPrice(kind string) market.USD {
 	return 0
 }
 
-// rates finds the prices of a core and of a GiB from two types of different shapes; with one shape, cores cost it all.
+// rates derives the prices of a core and of a GiB from two types of different shapes; with one shape, cores have the whole price.
 func rates(types []region.Type, price func(region.Type) market.USD) (core, memory market.USD) {
 	perCore := func(t region.Type) (usd, gib float64) {
 		return float64(price(t)) / float64(t.VCPU), float64(t.MemoryMiB) / 1024 / float64(t.VCPU)

@@ -1,6 +1,5 @@
-// Package gcemeta is the metadata server of one machine of Compute Engine: values below /computeMetadata/v1/ for callers that
-// say Metadata-Flavor: Google, with ETags, and calls that wait until a value has changed. It decides
-// nothing: package region does.
+// Package gcemeta is the metadata server of one machine of Compute Engine: values below /computeMetadata/v1/ for callers that send
+// Metadata-Flavor: Google, with ETags, and calls that wait until a value has changed. It decides nothing: package region does.
 package gcemeta
 
 import (
@@ -24,7 +23,7 @@ const (
 	ProjectNumber = "123456789012"
 )
 
-// Token is what every machine's service account has: it opens nothing.
+// Token is the token of every machine's service account, which has no use.
 const Token = "ya29.fake-token"
 
 const pathToken = "instance/service-accounts/default/token"
@@ -34,7 +33,7 @@ const (
 	flavor = "Metadata-Flavor"
 )
 
-// Look gives the machine as it is now.
+// Look returns the present state of the machine.
 type Look func() (i region.Instance, t region.Type)
 
 // Endpoint answers the metadata requests of one machine.
@@ -42,7 +41,7 @@ type Endpoint struct {
 	look Look
 }
 
-// New makes an Endpoint.
+// New returns an Endpoint.
 func New(look Look) *Endpoint { return &Endpoint{look: look} }
 
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -65,10 +64,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lookEvery is how often a call that waits looks for a change, wall-clock.
+// lookEvery is how often a waiting call checks for a change, wall-clock.
 const lookEvery = 50 * time.Millisecond
 
-// serve answers at once, or when the value is another than the client has.
+// serve answers at once, or when the value differs from the client's.
 func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, path string) {
 	q := r.URL.Query()
 	text, found, isJSON := e.value(path, q.Get("recursive") == "true")
@@ -124,12 +123,12 @@ func answer(w http.ResponseWriter, text string, isJSON bool) {
 		w.Header().Set("Content-Type", "application/json")
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.Write([]byte(text)) // a client that is gone needs no answer
+	w.Write([]byte(text)) // a client that has disconnected needs no answer
 }
 
 // value returns the value at a path, the names in a folder, or with recursive the whole subtree as JSON.
 func (e *Endpoint) value(path string, recursive bool) (text string, found, isJSON bool) {
-	if path == pathToken { // in no folder's listing
+	if path == pathToken { // not listed in any folder
 		return fmt.Sprintf(`{"access_token":%q,"expires_in":3599,"token_type":"Bearer"}`, Token), true, true
 	}
 	values := e.values()
@@ -172,7 +171,7 @@ func below(values map[string]string, folder string) []string {
 	return slices.Compact(names)
 }
 
-// treeOf nests a folder's contents. Names become camelCase, except those that users have chosen.
+// treeOf nests a folder's contents. Names become camelCase, except those chosen by users.
 func treeOf(values map[string]string, folder string) map[string]any {
 	tree := map[string]any{}
 	for _, path := range slices.Sorted(maps.Keys(values)) {
@@ -211,7 +210,7 @@ func camel(name string) string {
 	return strings.Join(words, "")
 }
 
-// values are all paths that answer now.
+// values returns all paths that exist now.
 func (e *Endpoint) values() map[string]string {
 	i, t := e.look()
 	h := fnv.New64a()

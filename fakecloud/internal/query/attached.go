@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// What an instance shows of its root disk and its network card: clients look there for its addresses, groups and volumes.
+// An instance's view of its root disk and its network card: clients look there for its addresses, groups and volumes.
 
 type disk struct {
 	Device string `xml:"deviceName"`
@@ -26,7 +26,7 @@ func rootDisk(i region.Instance) disk {
 
 const rootDevice = "/dev/xvda"
 
-// attachedTo makes the id of what comes and goes with an instance.
+// attachedTo derives the id of what exists as long as an instance.
 func attachedTo(prefix string, i region.Instance) string {
 	return prefix + strings.TrimPrefix(i.ID, "i")
 }
@@ -67,7 +67,7 @@ type address struct {
 	Associated *association `xml:"association"`
 }
 
-// networkCard returns the one of an instance whose addresses and groups are known.
+// networkCard returns the card of an instance whose addresses and groups are known.
 func networkCard(i region.Instance, v *instance) card {
 	c := card{
 		ID: attachedTo("eni", i), Subnet: v.Subnet, VPC: v.VPC, Owner: Account, Status: "in-use", Kind: "interface",

@@ -12,15 +12,15 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// This file answers what scripts read and set of a single machine, and looks public images up.
+// This file has what scripts read and set of a single machine, and looks up public images.
 
-// attribute is an element that bears the attribute's name; an empty value = the machine has none.
+// attribute is an element with the attribute's name; an empty value = the machine has none.
 type attribute struct {
 	XMLName xml.Name
 	Value   string `xml:"value,omitempty"`
 }
 
-// machineAttributes are those of every machine; the names are the elements', too.
+// machineAttributes are those of every machine; the names are also the elements'.
 var machineAttributes = map[string]func(region.Instance) string{
 	"instanceType":          func(i region.Instance) string { return i.Pool.Type },
 	"userData":              func(i region.Instance) string { return base64.StdEncoding.EncodeToString(i.UserData) },
@@ -53,7 +53,7 @@ func describeInstanceAttribute(c *call) (answer, error) {
 	return v, nil
 }
 
-// modifyInstanceMetadataOptions takes what is so already: metadata is there, by version 2 only.
+// modifyInstanceMetadataOptions only accepts the present state: metadata is enabled, version 2 only.
 func modifyInstanceMetadataOptions(c *call) (answer, error) {
 	id, tokens, endpoint := c.required("InstanceId"), c.text("HttpTokens"), c.text("HttpEndpoint")
 	c.ignore("HttpPutResponseHopLimit") // there is no network to hop in
@@ -87,7 +87,7 @@ type placementGroup struct {
 // publicImages begins the names of Systems Manager's public parameters.
 const publicImages = "/aws/service/"
 
-// getParameter answers Systems Manager's public parameters with the image that is there.
+// getParameter answers Systems Manager's public parameters with the existing image.
 func getParameter(r *region.Region, body []byte) (any, error) {
 	var q struct{ Name string }
 	if err := json.Unmarshal(body, &q); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// wish is whether types of a kind are "included", "required" or "excluded", as they are without a word.
+// wish is whether types of a kind are "included", "required" or, by default, "excluded".
 type wish string
 
 func (w wish) admits(is bool) bool { return w == "included" || is == (w == "required") }
@@ -50,7 +50,7 @@ func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
 	}{Types: set[item]{list}, NextToken: next}, nil
 }
 
-// getSpotPlacementScores scores a zone, or the region, by the share of the request that its pools could give now.
+// getSpotPlacementScores scores a zone, or the region, by the share of the request that its pools could supply now.
 func getSpotPlacementScores(c *call) (answer, error) {
 	names, regions := c.list("InstanceType"), c.list("RegionName")
 	target, byZone := c.number("TargetCapacity", 0), c.boolean("SingleAvailabilityZone")

@@ -14,16 +14,16 @@ import (
 // key is a parameter of a Describe action that names things, such as VpcId.1.
 type key struct {
 	param  string
-	filter string // the filter that has the same values
-	code   string // of the refusal when there is no such thing
+	filter string // the filter with the same values
+	code   string // of the error if there is no such thing
 	what   string // "vpc ID '%s'"
 	// Optional.
-	prefix string                           // that ids begin with; others are malformed
-	exists func(c *call, value string) bool // also things that the list leaves out
+	prefix string                           // prefix of ids; others are malformed
+	exists func(c *call, value string) bool // including things that the list omits
 }
 
-// describe makes a Describe action: a list whose elements are filtered by the fields that bear a tag `filter:"name,..."`, and
-// by their tagSet; below a field with `prefix:"egress."` the names of filters begin so.
+// describe makes a Describe action: a list whose elements are filtered by the fields with a tag `filter:"name,..."`, and by their tagSet;
+// below a field with `prefix:"egress."` the names of filters begin with it.
 func describe[T any](set string, list func(c *call) []T, keys ...key) action {
 	filterable := reflect.TypeFor[T]()
 	names := make(map[string]func(T) []string)
@@ -95,7 +95,7 @@ type listing[T any] struct {
 	NextToken string `xml:"nextToken,omitempty"`
 }
 
-// filterNames returns those of a type and of its fields.
+// filterNames returns the filters of a type and of its fields.
 func filterNames(t reflect.Type, prefix string) (names []string) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
@@ -140,7 +140,7 @@ func filterValues(v reflect.Value, prefix, name string, into *[]string) {
 	}
 }
 
-// plainValues writes a field as a filter's value; an absent one has none.
+// plainValues returns a field as a filter's value; an absent one has none.
 func plainValues(v reflect.Value) []string {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -158,7 +158,7 @@ func plainValues(v reflect.Value) []string {
 	return []string{fmt.Sprint(v.Interface())}
 }
 
-// of makes the list of a kind of resource.
+// of returns the list of a kind of resource.
 func of[T any](kind region.Kind, shape func(c *call, s region.Resource) T) func(c *call) []T {
 	return func(c *call) []T {
 		var list []T

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// filter wants one of the values; * and ? in them are wild.
+// filter requires one of the values, in which * and ? are wildcards.
 type filter struct {
 	name   string
 	values []string
@@ -26,8 +26,8 @@ func (c *call) filters() []filter {
 	return list
 }
 
-// selectBy keeps what passes all filters. fields gives the values of a thing by filter name; a name that it
-// does not know is refused. Tags are common to all things.
+// selectBy keeps what passes all filters. fields returns the values of a thing by filter name; an unknown name is refused. Tags are common
+// to all things.
 func selectBy[T any](list []T, filters []filter, tags func(T) map[string]string, fields map[string]func(T) []string) ([]T, error) {
 	for _, f := range filters {
 		if fields[f.name] == nil && (tags == nil || f.name != "tag-key" && f.name != "tag-value" && !strings.HasPrefix(f.name, "tag:")) {

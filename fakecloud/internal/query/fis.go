@@ -16,8 +16,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// This file speaks as much of the Fault Injection Service (REST, JSON) as takes spot machines back: experiment templates
-// with actions aws:ec2:send-spot-instance-interruptions.
+// This file implements the part of the Fault Injection Service (REST, JSON) that takes spot machines back: experiment templates with
+// actions aws:ec2:send-spot-instance-interruptions.
 
 const interruption = "aws:ec2:send-spot-instance-interruptions"
 
@@ -113,7 +113,7 @@ func (h *Handler) serveFaults(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		result = map[string]string{"message": refusal.Message}
 	}
-	_ = json.NewEncoder(w).Encode(result) // a client that is gone needs no answer
+	_ = json.NewEncoder(w).Encode(result) // a client that has disconnected needs no answer
 }
 
 func (f *faults) answer(r *region.Region, now time.Time, method string, path []string, body []byte) (any, error) {
@@ -184,7 +184,7 @@ func (f *faults) createTemplate(r *region.Region, now time.Time, body []byte) (a
 	return map[string]any{"experimentTemplate": t}, nil
 }
 
-// minutes reads the length that the service takes: PT2M to PT15M.
+// minutes parses the durations that the service accepts: PT2M to PT15M.
 func minutes(text string) (time.Duration, error) {
 	digits, ok := strings.CutPrefix(text, "PT")
 	d, err := time.ParseDuration(strings.ToLower(digits))
@@ -196,13 +196,13 @@ func minutes(text string) (time.Duration, error) {
 
 var selectionMode = pattern.Of(`^(?:ALL|(COUNT|PERCENT)\(([0-9]{1,6})\))$`)
 
-// chosen returns how many of a target's machines are meant.
+// chosen returns the number of a target's machines.
 func chosen(mode string, of int) (int, error) {
 	m := selectionMode().FindStringSubmatch(mode)
 	if m == nil {
 		return 0, region.Errorf("ValidationException", "selectionMode %q is not ALL, COUNT(n) or PERCENT(n).", mode)
 	}
-	n, _ := strconv.Atoi("0" + m[2]) // the expression lets nothing else pass
+	n, _ := strconv.Atoi("0" + m[2]) // the expression permits nothing else
 	switch m[1] {
 	case "COUNT":
 		return min(n, of), nil
@@ -212,7 +212,7 @@ func chosen(mode string, of int) (int, error) {
 	return of, nil
 }
 
-// start carries an experiment out: the interruptions are then under way.
+// start starts an experiment: the interruptions are then in progress.
 func (f *faults) start(r *region.Region, now time.Time, body []byte) (any, error) {
 	var q struct {
 		Token    string            `json:"clientToken"`

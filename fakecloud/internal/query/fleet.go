@@ -48,7 +48,7 @@ func (c *call) overrides() ([]region.Override, error) {
 	return list, nil
 }
 
-// capacity reads how many units are wanted on which terms.
+// capacity returns how many units are wanted on which terms.
 func (c *call) capacity() (spot, onDemand float64) {
 	const target = "TargetCapacitySpecification"
 	c.required(target + ".TotalTargetCapacity")

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// fleet is what DescribeFleets shows.
+// fleet is a fleet as in DescribeFleets.
 type fleet struct {
 	ID        string   `xml:"fleetId" filter:"fleet-id"`
 	State     string   `xml:"fleetState" filter:"fleet-state"`
@@ -112,7 +112,7 @@ func fleetShape(f region.Fleet) fleet {
 	return v
 }
 
-// describeFleets shows those of type instant by id only, as EC2 does.
+// describeFleets shows those of type instant by id only, like EC2.
 func describeFleets(c *call) (answer, error) {
 	return describe("fleetSet", func(c *call) []fleet {
 		var list []fleet
@@ -166,7 +166,7 @@ type fleetEvent struct {
 	At   stamp  `xml:"timestamp"`
 }
 
-// events tells what became of a fleet: its states, its machines, and why its last try gave fewer than wanted.
+// events returns the history of a fleet: its states, its machines, and why its last try yielded fewer than wanted.
 func (c *call) events(f region.Fleet) (list []fleetEvent) {
 	add := func(at time.Time, kind, what, instance string, about any) {
 		e := fleetEvent{Type: kind, At: stamp(at)}

@@ -139,7 +139,7 @@ func groupRules(c *call) (list []groupRule) {
 	return list
 }
 
-// group finds the group that a call is about.
+// group finds the group of a call.
 func (c *call) group() (region.Resource, error) {
 	id, name := c.text("GroupId"), c.text("GroupName")
 	if id == "" && name == "" {
@@ -213,7 +213,7 @@ func deleteSecurityGroup(c *call) (answer, error) {
 	}{Return: true, ID: s.ID}, nil
 }
 
-// rules reads IpPermissions, or the older parameters of one rule.
+// rules parses IpPermissions, or the older parameters of one rule.
 func (c *call) rules(egress bool) (list []region.Rule) {
 	permission := func(prefix string, from func(base region.Rule)) {
 		base := region.Rule{Egress: egress, Protocol: protocolName(c.text(prefix + "IpProtocol"))}
@@ -259,7 +259,7 @@ func (c *call) rules(egress bool) (list []region.Rule) {
 	return list
 }
 
-// protocolName gives numbers of common protocols the names by which they are shown.
+// protocolName returns the displayed names of common protocol numbers.
 func protocolName(p string) string {
 	return cmp.Or(map[string]string{"6": "tcp", "17": "udp", "1": "icmp", "all": "-1"}[p], p)
 }
@@ -313,7 +313,7 @@ func authorize(egress bool) action {
 	}
 }
 
-// revoke removes rules from a group, by what they allow or by their ids.
+// revoke removes rules from a group, by their contents or by their ids.
 func revoke(egress bool) action {
 	return func(c *call) (answer, error) {
 		s, err := c.group()
@@ -343,7 +343,7 @@ func revoke(egress bool) action {
 	}
 }
 
-// modifyInstanceAttribute changes an instance's groups or its protection, the attributes that can be changed here: one a call.
+// modifyInstanceAttribute changes an instance's groups or its protection, the mutable attributes here: one per call.
 func modifyInstanceAttribute(c *call) (answer, error) {
 	id, groups := c.required("InstanceId"), c.list("GroupId")
 	attribute := c.text("Attribute")

@@ -53,7 +53,7 @@ type groupRef struct {
 	Name string `xml:"groupName"`
 }
 
-// addresses are where an instance is in the network.
+// addresses are an instance's addresses in the network.
 type addresses struct {
 	PrivateDNS string `xml:"privateDnsName"`
 	DNS        string `xml:"dnsName"`
@@ -219,7 +219,7 @@ func describeInstances(c *call) (answer, error) {
 	return v, nil
 }
 
-// pickInstances keeps those of the ids, all of which must be there.
+// pickInstances keeps those with the ids, all of which must exist.
 func pickInstances(list []region.Instance, ids []string) ([]region.Instance, error) {
 	if len(ids) == 0 {
 		return list, nil

@@ -51,18 +51,18 @@ type keyAnswer struct {
 	keyPair
 }
 
-// addKey keeps the public half of a key.
+// addKey stores the public half of a key.
 func (c *call) addKey(name, public, fingerprint string, tags map[string]string) (keyPair, error) {
 	if _, taken := c.region.Resource(region.KeyPair, name); taken {
 		return keyPair{}, region.Errorf("InvalidKeyPair.Duplicate", "The keypair '%s' already exists.", name)
 	}
 	s := region.Resource{Kind: region.KeyPair, Name: name, Text: fingerprint, Body: public, Tags: tags}
 	v := keyPairShape(c, c.region.AddResource(c.now, "key", s))
-	v.Kind, v.Created = "", nil // EC2 shows them in lists only
+	v.Kind, v.Created = "", nil // EC2 shows them only in lists
 	return v, nil
 }
 
-// createKeyPair makes a real one, which only the client can use.
+// createKeyPair creates a real one, which only the client can use.
 func createKeyPair(c *call) (answer, error) {
 	name, kind, format := c.required("KeyName"), c.text("KeyType"), c.text("KeyFormat")
 	tags := c.tagSpecifications("TagSpecification", "key-pair")["key-pair"]
@@ -127,7 +127,7 @@ func colons(b []byte) string {
 	return strings.Join(parts, ":")
 }
 
-// parseKey reads OpenSSH's form and that of RFC 4716.
+// parseKey parses OpenSSH's format and that of RFC 4716.
 func parseKey(text string) (ssh.PublicKey, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := len(lines) - 1; last > 1 && strings.HasPrefix(lines[0], "---- BEGIN SSH2") && strings.HasPrefix(lines[last], "---- END SSH2") {
@@ -176,7 +176,7 @@ func importKeyPair(c *call) (answer, error) {
 	return &keyAnswer{keyPair: v}, nil
 }
 
-// deleteKeyPair succeeds, as on EC2, when there is none.
+// deleteKeyPair succeeds, as on EC2, if there is none.
 func deleteKeyPair(c *call) (answer, error) {
 	name, id := c.text("KeyName"), c.text("KeyPairId")
 	if name == "" && id == "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// product is the only one on sale. EC2 also takes the second name for it and answers with the first.
+// product is the only one on sale. EC2 also accepts the second name for it and answers with the first.
 const product = "Linux/UNIX"
 
 func isProduct(name string) bool { return name == product || name == product+" (Amazon VPC)" }
@@ -40,7 +40,7 @@ func describeSpotPriceHistory(c *call) (answer, error) {
 		return nil, err
 	}
 	if q.End.IsZero() || q.End.After(page.asOf) {
-		q.End = page.asOf // the later pages belong to the list that the first one began
+		q.End = page.asOf // later pages belong to the list that the first one began
 	}
 	var list []region.PriceChange
 	if len(products) == 0 || slices.ContainsFunc(products, isProduct) {

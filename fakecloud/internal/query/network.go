@@ -17,7 +17,7 @@ const vpcCIDR = "172.31.0.0/16"
 // zoneNumber is 0 for zone "...a", 1 for "...b": a default VPC has at most 16 subnets.
 func zoneNumber(zone string) int { return int(zone[len(zone)-1]-'a') & 15 }
 
-// privateAddress is in the subnet of the instance's zone. The first four of a subnet are EC2's own. The addresses repeat
+// privateAddress is in the subnet of the instance's zone. The first four addresses of a subnet are reserved by EC2. The addresses repeat
 // after 4091 launches.
 func privateAddress(i region.Instance) (a, b, c, d int) {
 	n := (i.Number-1)%4091 + 4
@@ -37,8 +37,8 @@ func PrivateDNS(i region.Instance) string {
 	return fmt.Sprintf("ip-%d-%d-%d-%d.%s.compute.internal", a, b, c, d, i.Pool.Region)
 }
 
-// PublicIP returns an address of the loopback interface that no other of 16 million machines has: on Linux, what an instance
-// serves on all addresses is reached there.
+// PublicIP returns an address of the loopback interface that differs among 16 million machines: on Linux, an instance's servers on all
+// addresses are reachable there.
 func PublicIP(i region.Instance) string {
 	return fmt.Sprintf("127.%d.%d.%d", i.Number>>16&255, i.Number>>8&255, i.Number&255)
 }
@@ -191,7 +191,7 @@ type device struct {
 	Sealed bool   `xml:"ebs>encrypted" filter:"block-device-mapping.encrypted"`
 }
 
-// imageOwner is Amazon's number for its Linux images.
+// imageOwner is Amazon's account number for its Linux images.
 const imageOwner = "137112412989"
 
 func imageShape(_ *call, s region.Resource) image {
@@ -204,7 +204,7 @@ func imageShape(_ *call, s region.Resource) image {
 	}
 }
 
-// images returns those of the requested owners.
+// images returns the images of the requested owners.
 func images(c *call) []image {
 	c.ignore("ExecutableBy", "IncludeDeprecated", "IncludeDisabled")
 	owners := c.list("Owner")
@@ -214,8 +214,8 @@ func images(c *call) []image {
 	return append(held, broughtImages(c, owners)...)
 }
 
-// broughtImages returns what tools that bring their own images ask for, by a name and the number of another account, which owns it: as
-// every image can be launched here, all of these are there. Of patterns alone the first has one.
+// broughtImages returns the images of tools that bring their own, requested by a name and the number of another account, which owns them:
+// since every image can be launched here, all exist. Of patterns only the first has one.
 func broughtImages(c *call, owners []string) (list []image) {
 	for _, f := range c.filters() {
 		if f.name != "name" {

@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// page is a part of a list. The next one is named by a token, which also carries the time of the first, for
-// lists that would otherwise shift under the reader.
+// page is a part of a list. The next one is named by a token, which also contains the time of the first, for lists that would otherwise
+// shift between pages.
 type page struct {
 	offset, size int
 	asOf         time.Time
@@ -38,7 +38,7 @@ func (c *call) page(least, most int) page {
 	return p
 }
 
-// cut returns the part of a list that the page is, and the token of the next.
+// cut returns a page of a list, and the token of the next.
 func cut[T any](list []T, p page) ([]T, string) {
 	from := min(p.offset, len(list))
 	to := min(from+p.size, len(list))

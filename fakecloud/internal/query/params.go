@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// params reads the parameters of a call by name and remembers which were read, so that finish finds those
-// that are unknown. The first wrong value is kept and returned by finish.
+// params reads the parameters of a call by name and remembers which were read, so that finish finds unknown ones. The first wrong value is
+// kept and returned by finish.
 type params struct {
 	form url.Values
 	read map[string]bool
@@ -73,7 +73,7 @@ func (p *params) ignore(prefixes ...string) {
 	}
 }
 
-// unspoken refuses parameters that change what a call does, and are not spoken here: without an effect they would be a wrong answer.
+// unspoken refuses unsupported parameters that change what a call does: ignoring them would be a wrong answer.
 func (p *params) unspoken(names ...string) {
 	for name := range p.form {
 		for _, one := range names {
@@ -146,7 +146,7 @@ func (p *params) time(name string) time.Time {
 	return t
 }
 
-// price reads dollars per hour. Clients write them with trailing zeros beyond what an amount can hold.
+// price reads dollars per hour. Clients write them with trailing zeros beyond an amount's precision.
 func (p *params) price(name string) market.USD {
 	v := p.text(name)
 	if v == "" {
@@ -180,7 +180,7 @@ func (p *params) invalid(name, value string) {
 	p.fail(region.Errorf("InvalidParameterValue", "Value (%s) for parameter %s is invalid.", value, name))
 }
 
-// indices returns the numbers n for which "prefix.n" or something below it is there, sorted. EC2 counts from 1; some clients from 0.
+// indices returns the numbers n for which "prefix.n" or something below it exists, sorted. EC2 counts from 1; some clients from 0.
 func (p *params) indices(prefix string) []int {
 	var list []int
 	for name := range p.form {
@@ -208,7 +208,7 @@ func (p *params) list(prefix string) []string {
 	return values
 }
 
-// tagsOnce reads "prefix.1.Key", "prefix.1.Value", ... of a launch, where a key may be there once.
+// tagsOnce reads "prefix.1.Key", "prefix.1.Value", ... of a launch, where a key may occur only once.
 func (p *params) tagsOnce(prefix string) map[string]string {
 	tags := p.tags(prefix)
 	if len(tags) < len(p.indices(prefix)) {
@@ -217,7 +217,7 @@ func (p *params) tagsOnce(prefix string) map[string]string {
 	return tags
 }
 
-// tags reads them where the last of a key counts, as in CreateTags.
+// tags reads them for calls where the last of equal keys counts, such as CreateTags.
 func (p *params) tags(prefix string) map[string]string {
 	tags := make(map[string]string)
 	for _, n := range p.indices(prefix) {
@@ -230,7 +230,7 @@ func (p *params) tags(prefix string) map[string]string {
 	return tags
 }
 
-// tagSpecifications reads the tags by the kind of thing that they are for.
+// tagSpecifications reads the tags by the kind of thing that they apply to.
 func (p *params) tagSpecifications(prefix string, kinds ...string) map[string]map[string]string {
 	byKind := make(map[string]map[string]string)
 	for _, n := range p.indices(prefix) {
@@ -243,7 +243,7 @@ func (p *params) tagSpecifications(prefix string, kinds ...string) map[string]ma
 	return byKind
 }
 
-// fingerprint covers all parameters but the token and the call's names: idempotency compares it.
+// fingerprint covers all parameters except the token and the call's names: idempotency compares it.
 func (p *params) fingerprint() string {
 	hash := sha256.New()
 	names := make([]string, 0, len(p.form))

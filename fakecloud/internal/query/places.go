@@ -38,7 +38,7 @@ type gpu struct {
 	Memory       memory `xml:"memoryInfo"`
 }
 
-// modelWords are EC2's names of GPU models where catalogs have others.
+// modelWords are EC2's names of GPU models that differ in catalogs.
 var modelWords = map[string]string{"RTX-PRO-6000": "RTX PRO Server 6000"}
 
 type vcpu struct {
@@ -161,7 +161,7 @@ func describeAvailabilityZones(c *call) (answer, error) {
 	}{Zones: set[zone]{list}}, nil
 }
 
-// zoneID makes ids in the form of EC2's: "usw1-az1" for the first zone of us-west-1, "apse2-az1" for that of ap-southeast-2.
+// zoneID returns ids in EC2's format: "usw1-az1" for the first zone of us-west-1, "apse2-az1" for that of ap-southeast-2.
 func zoneID(region string, n int) string {
 	parts := strings.Split(region, "-")
 	short := parts[0]

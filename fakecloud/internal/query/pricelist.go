@@ -16,10 +16,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// This file speaks the AWS Price List API (AWSPriceListService, JSON 1.1), at the same address as EC2's own: on AWS it has one
-// of its own. What there is to be had are the on-demand prices of the types on sale.
+// This file implements the AWS Price List API (AWSPriceListService, JSON 1.1), at EC2's address: AWS has a separate one. It has the
+// on-demand prices of the types on sale.
 
-// jsonActions are answered in JSON, by the header X-Amz-Target.
+// jsonActions are answered in JSON, selected by the header X-Amz-Target.
 var jsonActions = map[string]func(r *region.Region, now time.Time, body []byte) (any, error){
 	"AWSPriceListService.GetProducts": getProducts,
 
@@ -53,7 +53,7 @@ func (h *Handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 	w.Header().Set("X-Amzn-Requestid", requestID)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // a client that is gone needs no answer
+	_ = json.NewEncoder(w).Encode(answer) // a client that has disconnected needs no answer
 }
 
 func (h *Handler) actJSON(w http.ResponseWriter, r *http.Request, name string) (answer any, err error) {
@@ -84,7 +84,7 @@ type productQuestion struct {
 	Filters       []struct{ Type, Field, Value string }
 }
 
-// getProducts returns the types on sale as products. Filters compare attributes, all of which must be as they say.
+// getProducts returns the types on sale as products. Filters compare attributes, all of which must match.
 func getProducts(r *region.Region, now time.Time, body []byte) (any, error) {
 	q := productQuestion{MaxResults: 100}
 	if err := strictly(body, &q); err != nil {
@@ -126,7 +126,7 @@ func getProducts(r *region.Region, now time.Time, body []byte) (any, error) {
 	return answer, nil
 }
 
-// attributesOf returns those by which products are distinguished, in the words of the real list.
+// attributesOf returns the attributes that distinguish products, in the words of the real list.
 func attributesOf(regionName string, t region.Type) map[string]string {
 	return map[string]string{
 		"servicecode": "AmazonEC2", "instanceType": t.Name, "regionCode": regionName, "locationType": "AWS Region",
@@ -136,9 +136,9 @@ func attributesOf(regionName string, t region.Type) map[string]string {
 	}
 }
 
-// productOf returns an entry of the list. It is published on the day of the market.
+// productOf returns an entry of the list. It is published on the market's present day.
 func productOf(t region.Type, attributes map[string]string, now time.Time) any {
-	const offer, rate = "JRTCKXETXF", "6YS6EN2CT7" // the codes that all on-demand offers have
+	const offer, rate = "JRTCKXETXF", "6YS6EN2CT7" // the codes of all on-demand offers
 	sku := strings.ToUpper(strings.NewReplacer(".", "", "-", "").Replace(t.Name))
 	published := now.UTC().Truncate(24 * time.Hour).Format(time.RFC3339)
 	return map[string]any{
@@ -155,7 +155,7 @@ func productOf(t region.Type, attributes map[string]string, now time.Time) any {
 	}
 }
 
-// tenDecimals returns how the real list writes prices.
+// tenDecimals formats prices like the real list.
 func tenDecimals(u market.USD) string {
 	return fmt.Sprintf("%d.%09d0", u/market.Dollar, u%market.Dollar)
 }

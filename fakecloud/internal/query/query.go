@@ -1,12 +1,11 @@
-// Package query speaks the EC2 Query API (version 2016-11-15): form parameters in, XML out, errors with EC2's
-// codes and HTTP statuses. It decides nothing; it translates between the wire and a region.Region.
+// Package query speaks the EC2 Query API (version 2016-11-15): form parameters in, XML out, errors with EC2's codes and HTTP statuses. It
+// decides nothing; it translates between the wire and a region.Region.
 //
-// The AWS Price List API and Service Quotas, which are JSON (pricelist.go), STS (services.go) and the Fault Injection
-// Service (fis.go) are answered at the same address.
+// The AWS Price List API and Service Quotas, which are JSON (pricelist.go), STS (services.go) and the Fault Injection Service (fis.go) are
+// answered at the same address.
 //
-// Signatures are accepted unchecked. A parameter that no real client would send is refused with
-// UnknownParameter, so that a misspelt one does not go unnoticed; those that mean nothing on one machine
-// (networks, disks, keys) are known and have no effect.
+// Signatures are accepted unchecked. A parameter that no real client would send is refused with UnknownParameter, so that a misspelt one
+// does not go unnoticed; those without a meaning on one machine (networks, disks, keys) are known and have no effect.
 package query
 
 import (
@@ -28,7 +27,7 @@ import (
 // Version is the API version that is spoken.
 const Version = "2016-11-15"
 
-// Account is the number of the one account.
+// Account is the number of the only account.
 const Account = "000000000000"
 
 const namespace = "http://ec2.amazonaws.com/doc/" + Version + "/"
@@ -36,7 +35,7 @@ const namespace = "http://ec2.amazonaws.com/doc/" + Version + "/"
 // maxRequest is larger than any request: 16 KiB of user data is EC2's limit.
 const maxRequest = 1 << 20
 
-// Backend gives a call the region for itself, at a time.
+// Backend gives a call exclusive use of the region, at a time.
 type Backend interface {
 	Do(f func(r *region.Region, now time.Time))
 }
@@ -49,7 +48,7 @@ type Handler struct {
 	faults  faults
 }
 
-// New makes a Handler.
+// New returns a Handler.
 func New(b Backend, log *slog.Logger) *Handler { return &Handler{backend: b, log: log} }
 
 // action answers one call. The answer embeds header.
@@ -138,7 +137,7 @@ type call struct {
 	force  bool // of StopInstances
 }
 
-// ready checks what every action checks once it has read its parameters, before it acts.
+// ready makes the checks common to every action after it has read its parameters, before it acts.
 func (c *call) ready() error {
 	dryRun := c.boolean("DryRun")
 	if err := c.finish(); err != nil {
@@ -150,7 +149,7 @@ func (c *call) ready() error {
 	return nil
 }
 
-// header is what every answer begins with.
+// header is the beginning of every answer.
 type header struct {
 	Namespace string `xml:"xmlns,attr"`
 	RequestID string `xml:"requestId"`
@@ -234,7 +233,7 @@ func (h *Handler) act(name string, form url.Values, host string) (result answer,
 	return result, err
 }
 
-// statuses are those that are not 400.
+// statuses are those other than 400.
 var statuses = map[string]int{
 	"DryRunOperation":              http.StatusPreconditionFailed,
 	"InsufficientInstanceCapacity": http.StatusInternalServerError,
@@ -273,5 +272,5 @@ func writeXML(w http.ResponseWriter, status int, requestID, root string, body an
 	w.Header().Set("X-Amzn-Requestid", requestID)
 	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
-	w.Write(b.Bytes()) // a client that is gone needs no answer
+	w.Write(b.Bytes()) // a client that has disconnected needs no answer
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// withoutEffect are the parameters of a launch that mean nothing on one machine.
+// withoutEffect are the parameters of a launch without a meaning on one machine.
 var withoutEffect = []string{
 	"AdditionalInfo", "BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification",
 	"DisableApiStop", "EnclaveOptions",
@@ -47,7 +47,7 @@ func (c *call) spotOptions(prefix string) (spot bool, maxPrice market.USD) {
 	return false, 0
 }
 
-// templateData reads what a launch and a launch template have in common.
+// templateData reads what launches and launch templates have in common.
 func (c *call) templateData(prefix string) region.TemplateData {
 	for _, name := range withoutEffect {
 		c.ignore(prefix + name)
@@ -175,7 +175,7 @@ func (c *call) resolveImage(name string) (string, error) {
 	return "", region.Errorf("InvalidParameterValue", "The parameter %s of Systems Manager was not found.", parameter)
 }
 
-// overlay takes what a call says over what its template says.
+// overlay gives a call's parameters precedence over its template's.
 func overlay(base, over region.TemplateData) region.TemplateData {
 	if over.Type != "" {
 		base.Type = over.Type

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// This file answers for STS and Service Quotas, which clients ask before they launch.
+// This file implements STS and Service Quotas, which clients query before they launch.
 
 // stsVersion is the API version of STS, which speaks the same protocol as EC2.
 const stsVersion = "2011-06-15"
@@ -24,8 +24,8 @@ const (
 	mostPolicy   = 2048 // characters
 )
 
-// assumeRole gives credentials for any role of the account. They are good for nothing here, where signatures are accepted unchecked; the
-// session policy is read as far as JSON goes.
+// assumeRole returns credentials for any role of the account. They have no use here, where signatures are not checked; the session policy
+// must be valid JSON.
 func assumeRole(c *call) (answer, error) {
 	role, session, policy := c.required("RoleArn"), c.required("RoleSessionName"), c.text("Policy")
 	life := time.Duration(c.number("DurationSeconds", 3600)) * time.Second
@@ -99,7 +99,7 @@ func (v *callerIdentity) stamp(requestID string) {
 	v.Namespace, v.RequestID = "https://sts.amazonaws.com/doc/"+stsVersion+"/", requestID
 }
 
-// quota is a limit of the account. On AWS it counts vCPUs, here it counts machines, as --spot-limit does.
+// quota is a limit of the account. On AWS it counts vCPUs, here it counts machines, like --spot-limit.
 type quota struct {
 	ServiceCode  string
 	ServiceName  string

@@ -15,7 +15,7 @@ type tagged struct {
 	Value    string `xml:"value" filter:"value"`
 }
 
-// allTags returns those of everything that has some.
+// allTags returns the tags of everything that has some.
 func allTags(c *call) (list []tagged) {
 	add := func(id, kind string, tags map[string]string) {
 		for _, key := range slices.Sorted(maps.Keys(tags)) {
@@ -58,7 +58,7 @@ func createTags(c *call) (answer, error) {
 	return &done{Return: true}, nil
 }
 
-// deleteTags removes tags by key, or by key and value; all when none is named.
+// deleteTags removes tags by key, or by key and value; all if none is named.
 func deleteTags(c *call) (answer, error) {
 	resources := c.list("ResourceId")
 	if len(resources) == 0 {
@@ -117,7 +117,7 @@ func isInstance(c *call, id string) bool {
 	return err == nil
 }
 
-// statuses are of the machines that run, or of all: a machine passes its checks as soon as it runs.
+// statuses are those of the running machines, or of all: a machine passes its checks as soon as it runs.
 func instanceStatuses(c *call) (list []instanceStatus) {
 	all := c.boolean("IncludeAllInstances")
 	for _, i := range c.region.Instances(c.now) {
@@ -168,7 +168,7 @@ func offerings(c *call) (list []offering) {
 	return list
 }
 
-// change makes StopInstances and StartInstances.
+// change implements StopInstances and StartInstances.
 func change(act func(c *call, ids []string) ([]region.Change, error)) action {
 	return func(c *call) (answer, error) {
 		list := c.instanceIDs("InstanceId")
@@ -209,7 +209,7 @@ func startInstances(c *call, ids []string) ([]region.Change, error) {
 	return c.region.Start(c.now, ids)
 }
 
-// requestSpotInstances asks for machines that may be had later.
+// requestSpotInstances requests machines that may become available later.
 func requestSpotInstances(c *call) (answer, error) {
 	const launch = "LaunchSpecification."
 	d := c.templateData(launch)

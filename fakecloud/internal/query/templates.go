@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// creator is who the one account's things are made by.
+// creator is the creator of the account's things.
 const creator = "arn:aws:iam::" + Account + ":root"
 
 type launchTemplate struct {
@@ -60,7 +60,7 @@ func deleteLaunchTemplate(c *call) (answer, error) {
 	return &templateAnswer{Template: templateShape(t)}, nil
 }
 
-// inPlural is what lists and deletions answer to an unknown name, unlike launches.
+// inPlural is the error of lists and deletions for an unknown name, unlike launches.
 func inPlural(err error) error {
 	if e, ok := errors.AsType[*region.Error](err); ok && e.Code == "InvalidLaunchTemplateName.NotFoundException" {
 		return region.Errorf(e.Code, "At least one of the launch templates specified in the request does not exist.")
@@ -118,7 +118,7 @@ func (c *call) templateName() (id, name string) {
 	return id, name
 }
 
-// template finds the one that a launch names, as of the version that it names.
+// template finds the template of a launch, as of the requested version.
 func (c *call) template(prefix string) (region.Template, error) {
 	version := c.text(prefix + ".Version")
 	t, err := c.region.Template(c.text(prefix+".LaunchTemplateId"), c.text(prefix+".LaunchTemplateName"))
@@ -130,7 +130,7 @@ func (c *call) template(prefix string) (region.Template, error) {
 
 const templatePrefix = "LaunchTemplateData."
 
-// version reads a version's data, over that of the version that it is made from.
+// version reads a version's data, over that of its base version.
 func (c *call) version(from map[string]string) region.TemplateVersion {
 	given, over := make(map[string]string), make(map[string]bool)
 	for name := range c.form {
@@ -364,8 +364,8 @@ type node struct {
 	Below   []node
 }
 
-// nodeOf turns parameters into the elements that they are read back as: BlockDeviceMapping.1.Ebs.VolumeSize is
-// blockDeviceMappingSet > item > ebs > volumeSize.
+// nodeOf turns parameters into the elements as which they are read back: BlockDeviceMapping.1.Ebs.VolumeSize is blockDeviceMappingSet >
+// item > ebs > volumeSize.
 func nodeOf(name string, given map[string]string) node {
 	n := node{XMLName: xml.Name{Local: name}}
 	below := make(map[string]map[string]string)

@@ -4,7 +4,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// volume is the root disk of a machine: there are no others.
+// volume is the root disk of a machine; there are no others.
 type volume struct {
 	ID       string           `xml:"volumeId" filter:"volume-id"`
 	SizeGiB  int              `xml:"size" filter:"size"`
@@ -24,7 +24,7 @@ type volumeUsage struct {
 	Deleted  bool   `xml:"deleteOnTermination" filter:"attachment.delete-on-termination"`
 }
 
-// shown are the machines whose disks and cards are there.
+// shown are the machines with disks and cards.
 func shown(c *call) (list []region.Instance) {
 	for _, i := range c.region.Instances(c.now) {
 		if i.State != region.ShuttingDown && i.State != region.Terminated {
@@ -43,7 +43,7 @@ func volumes(c *call) (list []volume) {
 	return list
 }
 
-// attachedCard is a network card with what names it in filters.
+// attachedCard is a network card with its names in filters.
 type attachedCard struct {
 	card
 	Zone string `xml:"availabilityZone" filter:"availability-zone"`

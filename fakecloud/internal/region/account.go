@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Account holds everything of the account but machines: resources and launch templates.
+// Account holds everything of the account except machines: resources and launch templates.
 type Account struct {
 	names     namer
 	templates []*Template
 	resources []Resource // oldest first
 }
 
-// tags finds those of a thing; nil when there is no such thing.
+// tags returns the tags of a thing; nil if it does not exist.
 func (a *Account) tags(id string) *map[string]string {
 	if n := slices.IndexFunc(a.templates, func(t *Template) bool { return t.ID == id }); n >= 0 {
 		return &a.templates[n].Tags
@@ -53,7 +53,7 @@ type Resource struct {
 	Rules   []Rule // of a security group
 }
 
-// Rule of a security group. It is kept and shown.
+// Rule of a security group. It is stored and shown.
 type Rule struct {
 	ID          string
 	Egress      bool
@@ -106,7 +106,7 @@ func defaultResources(c *Catalog) []Resource {
 	return list
 }
 
-// Resources returns those of a kind, oldest first; all when kind is "".
+// Resources returns those of a kind, oldest first; all if kind is "".
 func (a *Account) Resources(kind Kind) []Resource {
 	var list []Resource
 	for _, s := range a.resources {
@@ -128,14 +128,14 @@ func (a *Account) Resource(kind Kind, idOrName string) (Resource, bool) {
 	return Resource{}, false
 }
 
-// AddResource keeps a new one under an id of its own.
+// AddResource stores a new one under a new id.
 func (a *Account) AddResource(now time.Time, prefix string, s Resource) Resource {
 	s.ID, s.Created = a.names.next(prefix), seconds(now)
 	a.resources = append(a.resources, s)
 	return s
 }
 
-// SetRules replaces the rules of a group and gives ids to new ones.
+// SetRules replaces the rules of a group and assigns ids to new ones.
 func (a *Account) SetRules(group string, rules []Rule) []Rule {
 	for n := range rules {
 		if rules[n].ID == "" {

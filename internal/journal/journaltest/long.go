@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Long returns an unfinished run of that many stories, one after the other.
+// Long returns an unfinished run of this many stories, one after another.
 func Long(seed uint64, times int) (entries []journal.Entry) {
 	story := New(seed).Entries
 	length := story[len(story)-1].T.Sub(story[0].T).Truncate(time.Second) + time.Hour

@@ -1,6 +1,5 @@
-// Package journaltest makes journals of runs that could have been, for the tests of whatever reads journals:
-// reliable and transient machines, prices that wander, growth to stage 3, a proactive switch, a warned bulk
-// eviction, a kill without warning with its roll-back, and an orderly end.
+// Package journaltest makes journals of plausible runs, for the tests of journal readers: reliable and transient machines, fluctuating
+// prices, growth to stage 3, a proactive switch, a warned bulk eviction, a kill without warning with its roll-back, and an orderly end.
 //
 // It is a story and not a simulation: it knows no rule book, policy or protocol.
 package journaltest
@@ -29,7 +28,7 @@ const Speed = 600
 // Began is the story's first instant.
 var Began = time.Date(2014, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// Story is a run: its journal, and what the provider knows of its machines.
+// Story is a run: its journal, and what the provider knows about its machines.
 type Story struct {
 	Entries  []journal.Entry
 	Machines []Machine // as launched
@@ -56,18 +55,18 @@ type teller struct {
 	clock     int64
 	highest   int64
 	sinceWall float64 // wall-clock seconds since the last clock
-	progress  float64 // of the clock that is worked on, in floating-point operations
+	progress  float64 // of the current clock, in floating-point operations
 	price     map[string]float64
 	calm      map[string]float64
 }
 
-// workPerClock is what a clock computes; one machine does it in 1.5 wall-clock seconds.
+// workPerClock is the work of a clock; one machine does it in 1.5 wall-clock seconds.
 const (
 	workPerClock = 60e6
 	flops        = 40e6
 )
 
-// New makes the story; the seed makes the prices, names and losses.
+// New makes the story; the seed determines the prices, names and losses.
 func New(seed uint64) Story {
 	t := &teller{rand: rand.New(rand.NewPCG(seed, 0)), now: Began, price: map[string]float64{}}
 	t.calm = map[string]float64{FirstPool: 0.0324, BetterPool: 0.0662, OtherPool: 0.0171}
@@ -174,7 +173,7 @@ func (t *teller) setPrice(pool string, price float64, at time.Time) {
 	t.write(journal.Entry{Kind: journal.Price, Pool: pool, USD: fmt.Sprintf("%.4f", price), At: &at})
 }
 
-// wander moves prices by a few percent now and then.
+// wander moves prices by a few percent at intervals.
 func (t *teller) wander(i int) {
 	for n, pool := range []string{FirstPool, BetterPool, OtherPool} {
 		if (i+n*3)%9 == 0 && t.rand.IntN(2) == 0 {
@@ -305,8 +304,7 @@ func (t *teller) spike(pool string) {
 	}
 }
 
-// kill takes a machine without warning: its agent is gone, and a little later the provider says that it
-// has ended.
+// kill takes a machine without warning: its agent disappears, and a little later the provider reports its end.
 func (t *teller) kill(i int) {
 	m := t.story.Machines[i]
 	t.write(journal.Entry{Kind: journal.Failed, Why: "no heartbeat for 2 s", Instance: m.ID, Tier: m.Tier, Pool: m.Pool})
@@ -378,7 +376,7 @@ func (t *teller) takeOver() journal.Entry {
 		Why: "the controller was restarted; training continued, and no clock is repeated"}
 }
 
-// checkpoint returns that of the cut just committed. One fails.
+// checkpoint returns the checkpoint of the cut just committed. One fails.
 func (t *teller) checkpoint() journal.Entry {
 	if t.clock == 50 {
 		return journal.Entry{Kind: journal.SaveFailed, Clock: t.clock, Why: "no space left on device"}

@@ -7,9 +7,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Grouper turns entries into lines, in the order in which things began to happen. Like entries about single
-// machines that lie within Window of market time become one line. Anything else that is noteworthy comes
-// after what happened before it: it closes the groups.
+// Grouper turns entries into lines, in the order in which things began to happen. Similar entries about single machines within Window of
+// market time become one line. Any other noteworthy entry comes after what happened before it: it closes the groups.
 type Grouper struct {
 	Window time.Duration
 	open   []group
@@ -27,7 +26,7 @@ type groupKey struct {
 	warned          bool // a notice with a deadline
 }
 
-// Add takes the next entry and gives the lines that are complete now.
+// Add adds the next entry and returns the lines that are now complete.
 func (g *Grouper) Add(e journal.Entry) []Line {
 	lines := g.closeUntil(e.T.Add(-g.Window))
 	if !Important(e) {
@@ -50,7 +49,7 @@ func (g *Grouper) Add(e journal.Entry) []Line {
 	return lines
 }
 
-// Open returns the lines of the groups that wait for more, as they are now.
+// Open returns the present lines of the groups that wait for more.
 func (g *Grouper) Open() []Line {
 	lines := make([]Line, 0, len(g.open))
 	for _, o := range g.open {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Line is one thing that happened, to Count machines of a pool if it is about machines.
+// Line is one event, for Count machines of a pool if it is about machines.
 type Line struct {
 	T         time.Time
 	Kind      journal.Kind
@@ -19,7 +19,7 @@ type Line struct {
 	Why       string
 	Pool      string
 	Instances []string
-	Entry     journal.Entry // the first of those that were grouped
+	Entry     journal.Entry // the first of the group
 }
 
 // String returns the text with its reason.
@@ -30,8 +30,8 @@ func (l Line) String() string {
 	return l.Text + " (" + l.Why + ")"
 }
 
-// Important reports whether a line is worth a person's attention on its own. Clocks, moves, prices and the cuts that
-// are merely due are too many; they show in figures instead.
+// Important reports whether a line is worth a person's attention on its own. Clocks, moves, prices and routine cuts are too many; they show
+// in figures instead.
 func Important(e journal.Entry) bool {
 	switch e.Kind {
 	case journal.Cut:
@@ -50,7 +50,7 @@ func Important(e journal.Entry) bool {
 	}
 }
 
-// aboutMachines reports whether lines of this kind come once per machine, so that like ones can be one.
+// aboutMachines reports whether lines of this kind come once per machine, so that similar ones can be merged.
 func aboutMachines(k journal.Kind) bool {
 	switch k {
 	case journal.Launch, journal.Notice, journal.Evicted, journal.Failed, journal.Terminated, journal.Join, journal.Leave:
@@ -60,7 +60,7 @@ func aboutMachines(k journal.Kind) bool {
 	}
 }
 
-// text returns what an entry says for n machines.
+// text returns an entry's text for n machines.
 func text(e journal.Entry, n int) string {
 	switch e.Kind {
 	case journal.Start:
@@ -200,7 +200,7 @@ func machinesText(e journal.Entry, n int) string {
 	}
 }
 
-// machines names one machine, or says how many of which tier and pool there are.
+// machines names one machine, or describes how many of which tier and pool there are.
 func machines(e journal.Entry, n int) string {
 	tier := e.Tier
 	if tier != "" {
@@ -250,7 +250,7 @@ func stageText(e journal.Entry) string {
 	return fmt.Sprintf("%s: %d transient, %d reliable", change, e.Transient, e.Reliable)
 }
 
-// switchText returns the figures when the reason, which has them, is not there.
+// switchText returns the figures if the reason, which has them, is missing.
 func switchText(e journal.Entry) string {
 	if e.Why != "" {
 		return fmt.Sprintf("switch from %s to %s", Pool(e.From), Pool(e.To))
@@ -300,7 +300,7 @@ func doneText(e journal.Entry) string {
 	return s
 }
 
-// Pool returns a pool's short name: "c3.xlarge us-west-1a", and says so if it is an on-demand one.
+// Pool returns a pool's short name: "c3.xlarge us-west-1a", and whether it is an on-demand one.
 func Pool(pool string) string {
 	parts := strings.Split(pool, "/")
 	if len(parts) != 5 {
@@ -322,8 +322,7 @@ func Type(pool string) string {
 	return parts[3] + " " + parts[4]
 }
 
-// Duration returns market seconds in the unit that suits them: "45 s", "12 min", "9.0 h", "4.2 d"; "unknown"
-// for none.
+// Duration formats market seconds in a suitable unit: "45 s", "12 min", "9.0 h", "4.2 d"; "unknown" for none.
 func Duration(seconds float64) string {
 	switch {
 	case !(seconds > 0):
