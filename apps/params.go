@@ -19,25 +19,25 @@ type Params map[string]any
 type Param struct {
 	Name    string
 	Default float64
-	Min     float64 // least allowed value
+	Min     float64 // smallest allowed value
 	Max     float64 // greatest
 	Whole   bool    // whole numbers only
 	Unit    string
 	Why     string // what it does, and why the default is what it is
-	// Choices are the words that may be written, when it is a word: its value, and Default, is the place of
-	// the word in the list, and Min, Max and Whole are not used.
+	// Choices are the allowed words, if the parameter is a word: its value, and Default, is the word's index in the list, and Min, Max and
+	// Whole are not used.
 	Choices []string
-	// Shared says that the default is what all examples together have, of which each has its part: PerExample divides it.
+	// Shared means that the default is for all examples together: PerExample divides it among them.
 	Shared bool
-	// Column says that it is a column of the data, by its number from 1 or by its name. Resolve gives 0 for a name; the
+	// Column means that it is a column of the data, given by its number from 1 or by its name. Resolve returns 0 for a name; the
 	// application looks it up in the data.
 	Column bool
 }
 
-// Values are hyper-parameters after checking, all present.
+// Values are checked hyper-parameters, all present.
 type Values map[string]float64
 
-// Float returns a hyper-parameter's value. Asking for one that was never declared is a bug and panics.
+// Float returns a hyper-parameter's value. Requesting one that was never declared is a bug and panics.
 func (v Values) Float(name string) float64 {
 	x, ok := v[name]
 	if !ok {
@@ -79,7 +79,7 @@ func (p Params) Resolve(declared []Param) (Values, error) {
 	return values, nil
 }
 
-// PerExample returns a value whose default is divided among that many examples.
+// PerExample returns a value whose default is divided by a number of examples.
 func (p Params) PerExample(v Values, name string, examples int64) float64 {
 	if _, given := p[name]; given {
 		return v.Float(name)
@@ -87,7 +87,7 @@ func (p Params) PerExample(v Values, name string, examples int64) float64 {
 	return v.Float(name) / float64(max(examples, 1))
 }
 
-// With returns the settings completed by another one, where that is not given.
+// With returns the settings plus another one, unless that is already given.
 func (p Params) With(name string, value any) Params {
 	if _, given := p[name]; given {
 		return p
@@ -113,7 +113,7 @@ func unknownParam(name string, names []string) error {
 	return fmt.Errorf("unknown parameter %q: there are %s", name, strings.Join(names, ", "))
 }
 
-// check converts a given value and says what to write instead of a wrong one.
+// check converts a given value, or says what to write instead.
 func (d Param) check(given any) (float64, error) {
 	if len(d.Choices) > 0 {
 		return d.choose(given)
@@ -170,7 +170,7 @@ func (d Param) Usual() string {
 	return strconv.FormatFloat(d.Default, 'g', -1, 64)
 }
 
-// number accepts what YAML and JSON decoders make of a number; strings are not numbers.
+// number accepts whatever YAML and JSON decoders produce for a number; strings are not numbers.
 func number(given any) (float64, bool) {
 	switch x := given.(type) {
 	case int:

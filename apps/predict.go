@@ -5,7 +5,7 @@ import "github.com/tierml/tierml/apps/model"
 // Predictor is a Kind whose finished models predict the examples of a data file.
 type Predictor interface {
 	Kind
-	// Predict reads a data file in a format that Prepare reads, which need not have the predicted column, and predicts each of its
+	// Predict reads a data file in a format that Prepare reads, in which the predicted column may be missing, and predicts each of its
 	// examples, in the file's order.
 	Predict(m model.Model, in Input) (Predictions, error)
 }
@@ -16,7 +16,7 @@ type Predictions struct {
 	Rows    int
 	// Row appends the cells of one row. An empty cell means that the model has no answer.
 	Row func(i int, cells []string) []string
-	// Figure compares them with what the file has, such as "accuracy 0.93 on 120 examples"; empty if it has nothing to compare with.
+	// Figure compares them with the file's values, such as "accuracy 0.93 on 120 examples"; empty if there are none.
 	Figure   string
 	BadLines int // left out
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/tierml/tierml/apps/model"
 )
 
-// Summarizer is a Program that can say in plain text what a model holds, for people: such as the words of a topic.
+// Summarizer is a Program that can describe a model's contents in plain text, for people: such as the words of a topic.
 type Summarizer interface {
-	// Summary returns a file name, such as "topics.txt", and what belongs into the file.
+	// Summary returns a file name, such as "topics.txt", and the file's contents.
 	Summary(m model.Model) (name string, content []byte, err error)
 }
 
-// Doubtful is a Program that may find its data doubtful, such as ratings that are all the same.
+// Doubtful is a Program that may find its data suspicious, such as ratings that are all the same.
 type Doubtful interface {
-	// Doubts are for people, before they train.
+	// Doubts are shown to people before training.
 	Doubts() []string
 }
 
-// Doubts returns what a program finds doubtful.
+// Doubts returns what a program finds suspicious.
 func Doubts(program Program) []string {
 	if d, can := program.(Doubtful); can {
 		return d.Doubts()
@@ -28,8 +28,7 @@ func Doubts(program Program) []string {
 	return nil
 }
 
-// Save writes a model to a file and, if the program can summarise it, the summary next to it: with model.safetensors goes
-// model.topics.txt.
+// Save writes a model to a file and, if the program can summarise it, a summary next to it: model.topics.txt for model.safetensors.
 func Save(path string, program Program, m model.Model) error {
 	if err := m.Save(path); err != nil {
 		return err

@@ -6,12 +6,12 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Stream is a stream of pseudo-random numbers (SplitMix64). It is a small value: make one where it is
-// needed, named by what it is for, and never keep it from one clock to the next.
+// Stream is a stream of pseudo-random numbers (SplitMix64). It is a small value: create one where needed, named for its purpose, and never
+// keep it from one clock to the next.
 type Stream struct{ state uint64 }
 
-// NewStream returns the stream of one batch. Whatever machine processes the batch, and however often it is done
-// again, draws the same numbers.
+// NewStream returns the stream of one batch. Whichever machine processes the batch, and however often it is repeated, draws the same
+// numbers.
 func NewStream(seed uint64, split ps.Split, c ps.Clock) Stream {
 	return Stream{ps.Hash(seed, uint64(split), uint64(c))}
 }

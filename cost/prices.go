@@ -26,7 +26,7 @@ func (b priceBook) add(pool market.Pool, p market.PricePoint) {
 	prices.history = nil
 }
 
-// len returns how many points are known of a pool.
+// len returns how many points of a pool are known.
 func (b priceBook) len(pool market.Pool) int {
 	if prices, ok := b[pool]; ok {
 		return len(prices.points)
@@ -34,7 +34,7 @@ func (b priceBook) len(pool market.Pool) int {
 	return 0
 }
 
-// history is nil, which knows nothing, for a pool that was never mentioned.
+// history is nil, which has no prices, for a pool that was never mentioned.
 func (b priceBook) history(pool market.Pool) *market.History {
 	prices, ok := b[pool]
 	if !ok {
@@ -56,8 +56,7 @@ func (b priceBook) pools() []market.Pool {
 	return pools
 }
 
-// between returns a pool's price as steps of [from, to]: the first one is in force at from, or where the price
-// becomes known.
+// between returns a pool's price as steps within [from, to]: the first is in force at from, or starts where the price becomes known.
 func (b priceBook) between(pool market.Pool, from, to time.Time) []market.PricePoint {
 	h := b.history(pool)
 	var steps []market.PricePoint

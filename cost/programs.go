@@ -17,22 +17,22 @@ type Programs struct {
 	Tasks  int `json:"tasks,omitempty"` // of an array; 0 = one program on all machines together
 	Done   int `json:"done"`            // tasks, or 1
 	Failed int `json:"failed,omitempty"`
-	// Cancelled are tasks that a user has stopped, and Again attempts beyond the first of each task or rank.
+	// Cancelled are tasks that a user has stopped, and Again counts attempts beyond the first of each task or rank.
 	Cancelled int   `json:"cancelled,omitempty"`
 	Again     int   `json:"again,omitempty"`
 	Of        int64 `json:"of,omitempty"` // the step at which a program is done
 	Step      int64 `json:"step,omitempty"`
 	Attempts  int   `json:"attempts"`
 	Lost      int   `json:"lost"`     // attempts lost with machines
-	Stopped   int   `json:"stopped"`  // and in order, with their state saved
-	Failures  int   `json:"failures"` // of programs' own
-	// Others are attempts that ended as another rank had failed.
+	Stopped   int   `json:"stopped"`  // in an orderly way, with their state saved
+	Failures  int   `json:"failures"` // of the programs themselves
+	// Others are attempts that ended because another rank had failed.
 	Others int `json:"ended_with_others,omitempty"`
 	Saves  int `json:"saves,omitempty"`
-	// State is the size of the newest states together, in bytes.
+	// State is the total size of the newest states, in bytes.
 	State int64 `json:"state_bytes,omitempty"`
-	// WorkEach is the undisturbed work of one program on one machine, in floating-point operations at the machine's declared rate;
-	// 0 = none has ended well.
+	// WorkEach is the undisturbed work of one program on one machine, in floating-point operations at the machine's declared rate; 0 = none
+	// has succeeded yet.
 	WorkEach float64 `json:"work_each,omitempty"`
 	// Cores is how many cores' worth of processor time the programs took while they ran, Memory the most bytes that one of their processes
 	// held, and Wall how many wall-clock seconds one that has ended well took on machines of the type On; 0 = unknown.
@@ -40,17 +40,17 @@ type Programs struct {
 	Memory int64   `json:"memory_bytes,omitempty"`
 	Wall   float64 `json:"wall_seconds,omitempty"`
 	On     string  `json:"on,omitempty"`
-	// Fetch (of the workdir), Setup and Restore are what machines have taken on average, where they did them, in wall-clock seconds.
+	// Fetch (of the workdir), Setup and Restore are mean wall-clock seconds on the machines that needed them.
 	Fetch   float64 `json:"fetch_seconds,omitempty"`
 	Setup   float64 `json:"setup_seconds,omitempty"`
 	Restore float64 `json:"restore_seconds,omitempty"`
-	// Save is what the last mirrorings of states took on average, in wall-clock seconds.
+	// Save is the mean duration of the latest mirrorings of states, in wall-clock seconds.
 	Save float64 `json:"save_seconds,omitempty"`
 	Use  *Use    `json:"use,omitempty"`
-	// Trials of a sweep that have begun, the best first.
+	// Trials of a sweep that have started, the best first.
 	Dropped int     `json:"dropped,omitempty"`
 	Trials  []Trial `json:"trials,omitempty"`
-	// Members are the ranks or tasks that have begun, by number.
+	// Members are the ranks or tasks that have started, by number.
 	Members []Member `json:"members,omitempty"`
 }
 
@@ -58,26 +58,26 @@ type Programs struct {
 type attempt struct {
 	program, instance      string
 	number                 uint64
-	began                  time.Time // it runs; zero = it never did
+	began                  time.Time // it started running; zero = it never did
 	fetch, setup, restore  time.Duration
-	saved                  time.Time     // the last time that its state was
+	saved                  time.Time     // when its state was last saved
 	lastSave               time.Duration // how long that took
 	ended                  time.Time
 	outcome                string
 	fetchSecs              float64 // wall clock
 	setupSecs, restoreSecs float64
-	withOther              bool      // it ended as another rank had failed
-	repeats                bool      // it began before the step of its state
-	there                  time.Time // it came to that step; zero = it has not
+	withOther              bool      // it ended because another rank had failed
+	repeats                bool      // it started before the step of its state
+	there                  time.Time // it reached that step; zero = it has not
 	cpu                    float64   // seconds of processor time; 0 = unknown
 	memory                 int64
 }
 
-// running are a journal's programs of the user's own.
+// running tracks the user's own programs in a journal.
 type running struct {
 	attempts  []*attempt
 	newest    map[string]*attempt
-	state     map[string]int64 // bytes of the newest, by program
+	state     map[string]int64 // size of the newest, by program
 	steps     map[string]int64
 	saves     int
 	took      float64 // wall-clock seconds, by all saves
@@ -100,7 +100,7 @@ func (l *Ledger) addProgram(e journal.Entry) {
 	before := len(p.attempts)
 	a := p.newest[e.Program]
 	if a != nil && e.Kind == journal.ProgramEnd && !a.ended.IsZero() && a.number == e.Generation && e.Generation > 0 {
-		return // a controller that took the run over says it again
+		return // a controller that took over the run repeats it
 	}
 	if a != nil && (a.number != e.Generation || !a.ended.IsZero()) && e.Kind != journal.ProgramStep {
 		a = nil
@@ -152,13 +152,13 @@ func (p *running) begin(e journal.Entry) *attempt {
 	return a
 }
 
-// seconds is wall-clock seconds in market time.
+// seconds converts wall-clock seconds to market time.
 func (l *Ledger) seconds(wall float64) time.Duration {
 	return l.clock.ToMarket(time.Duration(wall * float64(time.Second)))
 }
 
-// useful returns when an attempt did work that counts, and wasted when it did what is repeated: after its state was saved last, where it
-// was not stopped in order. What an attempt repeats that began before the step of its state is neither.
+// useful returns when an attempt did work that counts, and wasted when it did work that is repeated: after its last saved state, unless it
+// was stopped in an orderly way. Steps that an attempt repeats, because it started before the step of its state, are neither.
 func (a *attempt) useful(asOf time.Time) (useful, wasted interval) {
 	if a.began.IsZero() {
 		return interval{}, interval{}
@@ -169,7 +169,7 @@ func (a *attempt) useful(asOf time.Time) (useful, wasted interval) {
 	}
 	began := a.began
 	switch {
-	case a.repeats && a.there.IsZero(): // it never came to the step of its state again
+	case a.repeats && a.there.IsZero(): // it never reached the step of its state again
 		return interval{end, end}, interval{end, end}
 	case a.repeats:
 		began = a.there
@@ -179,7 +179,7 @@ func (a *attempt) useful(asOf time.Time) (useful, wasted interval) {
 		return interval{began, end}, interval{}
 	case kept.IsZero():
 		return interval{began, began}, interval{began, end}
-	case kept.Before(began): // what it saved is what it had
+	case kept.Before(began): // it had already saved this before
 		return interval{began, began}, interval{began, end}
 	default:
 		return interval{began, kept}, interval{kept, end}
@@ -192,7 +192,7 @@ type programPiece struct {
 	program string
 }
 
-// uses returns the pieces of a machine's life in which programs were prepared or ran on it.
+// uses returns the periods of a machine's life in which programs were prepared or ran on it.
 func (p *running) uses(m *machine, asOf time.Time) (out []programPiece) {
 	from := m.usage.Start
 	if len(m.joined) > 0 {
@@ -227,7 +227,7 @@ func (p *running) uses(m *machine, asOf time.Time) (out []programPiece) {
 	return out
 }
 
-// piecesOf cuts the life of a machine that runs programs where its use changes.
+// piecesOf splits the life of a machine that runs programs wherever its use changes.
 func (p *running) piecesOf(m *machine, asOf time.Time) []piece {
 	life, uses := m.life(asOf), p.uses(m, asOf)
 	cuts := []time.Time{life.from, life.to, m.noticed}
@@ -261,7 +261,7 @@ func (m *machine) programUse(t time.Time, uses []programPiece) int {
 	return idle
 }
 
-// worked returns the useful time without what followed it: an attempt that ends saves the last of its state.
+// worked returns the useful time without the final save of an attempt's state.
 func (a *attempt) worked(asOf time.Time) time.Duration {
 	useful, _ := a.useful(asOf)
 	if (a.outcome == journal.Finished || a.outcome == journal.Stopped) && !a.saved.Before(a.began) {
@@ -286,7 +286,7 @@ func (l *Ledger) programWork(asOf time.Time) (sum float64, each map[string]float
 	return sum, each
 }
 
-// mean is of what took any time.
+// mean averages over those that took any time.
 type mean struct {
 	sum float64
 	n   int
@@ -300,11 +300,11 @@ func (m *mean) add(v float64) {
 
 func (m *mean) value() float64 { return m.sum / float64(max(m.n, 1)) }
 
-// Programs sums up a run of programs as of a time; nil = it trains.
+// Programs summarises a run of programs as of a given time; nil = the run trains an application.
 func (l *Ledger) Programs(asOf time.Time) *Programs {
 	out := l.ran(asOf)
 	if out != nil && l.start.Program.Sweep {
-		if bills, err := l.bills(asOf); err == nil { // without prices there are no trials' costs either
+		if bills, err := l.bills(asOf); err == nil { // without prices there are no costs of trials either
 			out.Trials = l.trialsOf(bills, asOf)
 		}
 	}
@@ -376,7 +376,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 	return out
 }
 
-// measured works out what the programs used while they ran, and how long those that ended well took on one type of machines.
+// measured computes what the programs used while they ran, and how long those that succeeded took on machines of one type.
 func (l *Ledger) measured(out *Programs, asOf time.Time) {
 	p := &l.programs
 	var cpu, ran float64
@@ -422,7 +422,7 @@ func (l *Ledger) measured(out *Programs, asOf time.Time) {
 // twoDigits writes a number of cores.
 func twoDigits(x float64) string { return strconv.FormatFloat(x, 'g', 2, 64) }
 
-// severalTypes stands for a program that ran on machines of several types: no name of one.
+// severalTypes marks a program that ran on machines of several types; it is not a type's name.
 const severalTypes = "*"
 
 // States returns how many ranks or tasks are in each state, in words.

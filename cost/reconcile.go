@@ -14,7 +14,7 @@ import (
 type Fact struct {
 	Instance string
 	Usage    market.Usage
-	Why      string // of its end
+	Why      string // why it ended
 }
 
 // Supplement lists what a killed run's journal was missing.
@@ -24,15 +24,14 @@ type Supplement struct {
 	Ends        int       `json:"ends"`
 }
 
-// String returns it in words.
+// String describes it in words.
 func (s Supplement) String() string {
 	return fmt.Sprintf("the journal ends at %s; %d launches and %d ends were taken from the cloud's records",
 		s.JournalEnds.UTC().Format(time.RFC3339), s.Launches, s.Ends)
 }
 
-// Supplement takes from the provider's records what the journal of a killed run does not have: machines that
-// were launched, and ends of machines that it knows. What the journal says stays as it is; Compare shows
-// where the two disagree.
+// Supplement adds from the provider's records what the journal of a killed run lacks: machines that were launched, and ends of known
+// machines. The journal's entries stay unchanged; Compare shows where the two disagree.
 func (l *Ledger) Supplement(facts []Fact) Supplement {
 	s := Supplement{JournalEnds: l.last}
 	facts = slices.Clone(facts)
@@ -58,8 +57,8 @@ func (l *Ledger) Supplement(facts []Fact) Supplement {
 	return s
 }
 
-// SupplementPrices adds what the provider's records know of a pool's price and the journal does not: all
-// points of a pool that it never mentions, else those after its end.
+// SupplementPrices adds what the provider's records know about a pool's price and the journal does not: all points of a pool that it never
+// mentions, else those after its end.
 func (l *Ledger) SupplementPrices(pool market.Pool, points []market.PricePoint) {
 	known := l.prices.history(pool).Len() > 0
 	for _, p := range points {
@@ -76,7 +75,7 @@ type BillLine struct {
 	USD      market.USD
 }
 
-// Reconciliation compares the total that was made from the journal with the provider's bill.
+// Reconciliation compares the total computed from the journal with the provider's bill.
 type Reconciliation struct {
 	AsOf        time.Time    `json:"as_of"`
 	Ours        market.USD   `json:"ours"`
@@ -86,7 +85,7 @@ type Reconciliation struct {
 	Differences []Difference `json:"differences,omitempty"` // by instance, then time
 }
 
-// Difference is a line that the two bills do not agree on; an amount is absent where a bill has no such line.
+// Difference is a line on which the two bills disagree; an amount is absent if a bill lacks the line.
 type Difference struct {
 	Instance string      `json:"instance"`
 	From     time.Time   `json:"from"`
@@ -95,12 +94,12 @@ type Difference struct {
 	Theirs   *market.USD `json:"theirs,omitempty"`
 }
 
-// Compare checks a report against the provider's bill, both as of the same time. Machines whose sums are equal
-// agree, however their lines are cut.
+// Compare checks a report against the provider's bill, both as of the same time. Machines whose sums are equal agree, however their lines
+// are split.
 func Compare(r *Report, bill []BillLine) Reconciliation {
 	ours := map[string][]BillLine{}
 	for _, i := range r.Instances {
-		ours[i.ID] = nil // also a machine that owes nothing is one that the bill should know
+		ours[i.ID] = nil // the bill should even know a machine that owes nothing
 		for _, c := range i.Charges {
 			ours[i.ID] = append(ours[i.ID], BillLine{i.ID, c.From, c.To, c.USD})
 		}
@@ -121,7 +120,7 @@ func Compare(r *Report, bill []BillLine) Reconciliation {
 	return out
 }
 
-// String returns it in words, line by line where the bills differ.
+// String describes it in words, line by line where the bills differ.
 func (r Reconciliation) String() string {
 	if r.Equal {
 		return fmt.Sprintf("the journal's total equals the cloud's own bill: $%s for %d machines, to the billionth",
@@ -142,7 +141,7 @@ func (r Reconciliation) String() string {
 	return b.String()
 }
 
-// differences lines two bills of one machine up by the beginning of their lines.
+// differences aligns two bills of one machine by the start times of their lines.
 func differences(ours, theirs []BillLine) []Difference {
 	find := func(lines []BillLine, from time.Time) *BillLine {
 		i := slices.IndexFunc(lines, func(b BillLine) bool { return b.From.Equal(from) })

@@ -7,14 +7,14 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Report is what a run cost and brought, as plain data: `tierml report -o json` prints it. Times are market
-// time; money is a decimal string of US dollars; lists have a fixed order.
+// Report says what a run cost and achieved, as plain data: `tierml report -o json` prints it. Times are market time; money is a decimal
+// string of US dollars; lists have a fixed order.
 type Report struct {
 	Run        Run         `json:"run"`
 	Totals     Totals      `json:"totals"`
-	Equivalent *Equivalent `json:"equivalent,omitempty"` // absent when the journal names no fleet for it
+	Equivalent *Equivalent `json:"equivalent,omitempty"` // absent if the journal names no fleet for it
 	Training   Training    `json:"training"`
-	Programs   *Programs   `json:"programs,omitempty"` // of the user's own; absent where an application was trained
+	Programs   *Programs   `json:"programs,omitempty"` // of the user's own; absent if an application was trained
 	Progress   Progress    `json:"progress"`
 	Waste      Waste       `json:"waste"`
 	Pools      []Pool      `json:"pools"`     // by pool
@@ -24,18 +24,18 @@ type Report struct {
 	Failure    *Failure    `json:"failure,omitempty"`
 	Series     Series      `json:"series"`
 
-	// Supplement lists what the journal of a killed run was missing, and Reconciliation how the total compares
-	// with the provider's own bill. Both are absent when there are no records of the provider to look at.
+	// Supplement lists what the journal of a killed run lacked, and Reconciliation says how the total compares with the provider's bill.
+	// Both are absent if there are no records of the provider.
 	Supplement     *Supplement     `json:"supplement,omitempty"`
 	Reconciliation *Reconciliation `json:"reconciliation,omitempty"`
 	Warnings       []string        `json:"warnings,omitempty"`
 }
 
-// Run says which run it was.
+// Run identifies the run.
 type Run struct {
 	Name     string    `json:"name"`
 	Version  string    `json:"version"`
-	Policy   string    `json:"policy,omitempty"` // by the plan
+	Policy   string    `json:"policy,omitempty"` // from the plan
 	App      string    `json:"app"`
 	Kind     string    `json:"kind"`             // of job: training, diloco, program, gang, array, sweep, hosts
 	Search   string    `json:"search,omitempty"` // of a sweep: how its settings are drawn
@@ -43,86 +43,86 @@ type Run struct {
 	Cloud    string    `json:"cloud,omitempty"`
 	Rules    string    `json:"rules"`
 	Seed     uint64    `json:"seed"`
-	Finished bool      `json:"finished"` // the journal has its last line
-	Outcome  string    `json:"outcome"`  // of the last line, or "unfinished"; the dashboard knows: "running", "waiting", "paused" or "killed"
+	Finished bool      `json:"finished"` // the journal has its final line
+	Outcome  string    `json:"outcome"`  // from the final line, or "unfinished"; the dashboard has "running", "waiting", "paused" or "killed"
 	Why      string    `json:"why,omitempty"`
-	Log      string    `json:"log,omitempty"` // of the agent whose crash says most about a run that was given up
+	Log      string    `json:"log,omitempty"` // of the agent whose crash is most informative about a run that was given up
 	Model    string    `json:"model,omitempty"`
 	Began    time.Time `json:"began"`
 	AsOf     time.Time `json:"as_of"`              // the time of the report
 	Speed    float64   `json:"speed"`              // market seconds per wall-clock second
-	Replayed bool      `json:"replayed,omitempty"` // the market is a recording, so that its dollars are not real
+	Replayed bool      `json:"replayed,omitempty"` // the market is a recording, so its dollars are not real
 	Seconds  float64   `json:"seconds"`
 	// Resumed is how often the run was resumed, ResumedAt when last.
 	Resumed   int        `json:"resumed,omitempty"`
 	ResumedAt *time.Time `json:"resumed_at,omitempty"`
-	// ZoneIDs are the ids of the run's zones, whose names are an account's own; absent where they are not known.
+	// ZoneIDs are the ids of the run's zones, whose names are specific to an account; absent if unknown.
 	ZoneIDs map[string]string `json:"zone_ids,omitempty"`
 }
 
-// Totals is the bill and what it is compared with.
+// Totals is the bill, with figures for comparison.
 type Totals struct {
 	Total    market.USD `json:"total"`
 	Spot     market.USD `json:"spot"`
 	OnDemand market.USD `json:"on_demand"` // reliable machines
-	// Committed is what a commitment, which is paid anyway, had to pay for the reliable machines. It is not in the total.
+	// Committed is the part of the reliable machines' price covered by a commitment, which is paid anyway. It is not in the total.
 	Committed market.USD `json:"committed,omitempty"`
 	// Moved is what it cost to move the run's state between regions. It is in the total.
 	Moved market.USD `json:"moved,omitempty"`
-	// Equivalent, Saving and SavingPercent compare with the on-demand equivalent. A saving may be negative.
+	// Equivalent, Saving and SavingPercent compare with the on-demand equivalent. Savings may be negative.
 	Equivalent    market.USD `json:"equivalent"`
 	Saving        market.USD `json:"saving"`
 	SavingPercent float64    `json:"saving_percent"`
-	// SameMachines is what the hours of the machines that were bought would have cost on demand.
+	// SameMachines is what the hours of the same machines would have cost on demand.
 	SameMachines market.USD `json:"same_machines_on_demand"`
 	MachineHours float64    `json:"machine_hours"`
 	Evictions    int        `json:"evictions"`
 	Rollbacks    int        `json:"rollbacks"`
 }
 
-// Training is what the model has learnt.
+// Training is the progress of the model.
 type Training struct {
-	Clocks       int      `json:"clocks"` // that the model holds
+	Clocks       int      `json:"clocks"` // contained in the model
 	Epochs       float64  `json:"epochs,omitempty"`
 	RedoneClocks int      `json:"redone_clocks"`
 	LostClocks   int64    `json:"lost_clocks"` // that roll-backs undid
-	Work         float64  `json:"work"`        // floating-point operations that the model holds
-	WorkInAll    float64  `json:"work_in_all"` // with what was lost
+	Work         float64  `json:"work"`        // floating-point operations contained in the model
+	WorkInAll    float64  `json:"work_in_all"` // including lost work
 	TrainLoss    *float64 `json:"train_loss,omitempty"`
 	TestLoss     *float64 `json:"test_loss,omitempty"` // the last measured
 	BestTestLoss *float64 `json:"best_test_loss,omitempty"`
 	BestClock    int64    `json:"best_clock,omitempty"`
 	// Quality is the saved model's, of a classifier.
 	Quality *journal.Quality `json:"quality,omitempty"`
-	Serving *Serving         `json:"serving,omitempty"` // absent when it was not measured
+	Serving *Serving         `json:"serving,omitempty"` // absent if it was not measured
 }
 
-// Serving is what it took to serve the model, by the wall clock, at a clock: all partitions together.
+// Serving is the wall-clock cost of serving the model, per clock, for all partitions together.
 type Serving struct {
 	Clock        int64   `json:"clock"`
 	ClockSeconds float64 `json:"clock_seconds"` // the median length of a clock
-	Seconds      float64 `json:"seconds"`       // per clock, to add contributions up and to fold them
-	Cores        float64 `json:"cores"`         // the share of a core that this is
+	Seconds      float64 `json:"seconds"`       // per clock, to add up contributions and to fold them
+	Cores        float64 `json:"cores"`         // the same as a share of a core
 }
 
-// Progress is the price of getting on. A line of the bill counts evenly over the time that it pays for.
+// Progress is the price of getting on. A line of the bill counts evenly over the time that it covers.
 type Progress struct {
 	PerClock *float64  `json:"usd_per_clock,omitempty"` // dollars
 	PerEpoch *float64  `json:"usd_per_epoch,omitempty"`
 	Until    []Reached `json:"until,omitempty"` // from high losses to low ones
 }
 
-// Reached is when and for how much the test loss first came down to a value.
+// Reached is when and at what cost the test loss first fell to a value.
 type Reached struct {
 	Loss    float64   `json:"loss"`
 	Note    string    `json:"note"` // why this value
 	Clock   int64     `json:"clock"`
 	At      time.Time `json:"at"`
-	Seconds float64   `json:"seconds"` // since the run began
+	Seconds float64   `json:"seconds"` // since the run started
 	USD     float64   `json:"usd"`
 }
 
-// Pool sums up the machines of one pool.
+// Pool summarises the machines of one pool.
 type Pool struct {
 	Pool      string     `json:"pool"`
 	Machines  int        `json:"machines"`
@@ -132,7 +132,7 @@ type Pool struct {
 	USD       market.USD `json:"usd"`
 	PerHour   float64    `json:"usd_per_hour"` // paid per machine hour
 	OnDemand  market.USD `json:"on_demand"`    // price per hour
-	Saving    float64    `json:"saving"`       // fraction, of the on-demand price of the same hours
+	Saving    float64    `json:"saving"`       // as a fraction of the on-demand price for the same hours
 }
 
 // Instance is one machine's life and bill.
@@ -163,7 +163,7 @@ type Charge struct {
 	Note string     `json:"note,omitempty"`
 }
 
-// Event is something noteworthy in words.
+// Event is a noteworthy event in words.
 type Event struct {
 	T         time.Time `json:"t"`
 	Kind      string    `json:"kind"`
@@ -180,25 +180,25 @@ func (e Event) String() string {
 	return e.Text + " (" + e.Why + ")"
 }
 
-// Series is what charts are drawn from.
+// Series is the data for charts.
 type Series struct {
 	Prices   []PriceSeries `json:"prices"`   // by pool
 	Machines []MachineStep `json:"machines"` // the machines from each instant on
-	Loss     []LossPoint   `json:"loss"`     // one per clock, or what a program has reported; thinned out when there are very many
+	Loss     []LossPoint   `json:"loss"`     // one per clock, or what a program has reported; thinned if there are very many
 	Tuning   []TuneStep    `json:"tuning,omitempty"`
-	Use      []MachineUse  `json:"use,omitempty"` // by machine, as Instances
+	Use      []MachineUse  `json:"use,omitempty"` // by machine, as in Instances
 }
 
-// TuneStep is a setting from an instant on, and what the one before it did.
+// TuneStep is a setting from some instant on, and the result of the previous one.
 type TuneStep struct {
 	At      time.Time      `json:"at"`
 	Clock   int64          `json:"clock"`
 	Step    string         `json:"step"` // why: "default", "trial", "again", "explore", "back", "stay" or "off"
 	Setting map[string]int `json:"setting,omitempty"`
-	// Pace is the seconds per clock of the setting before, Default those of the default; 0 = not measured.
+	// Pace is the seconds per clock of the previous setting, Default those of the default; 0 = not measured.
 	Pace    float64 `json:"pace,omitempty"`
 	Default float64 `json:"default_pace,omitempty"`
-	// Expected and Real are the seconds per clock by which it was to improve on the setting before it, and did.
+	// Expected and Real are the seconds per clock by which it was expected to improve on the previous setting, and did.
 	Expected float64 `json:"expected,omitempty"`
 	Real     float64 `json:"real,omitempty"`
 }
@@ -225,14 +225,14 @@ type MachineStep struct {
 	Pools []PoolCount `json:"pools,omitempty"`
 }
 
-// PoolCount is how many machines of a pool take part.
+// PoolCount is how many of a pool's machines take part.
 type PoolCount struct {
 	Tier  string `json:"tier"`
 	Pool  string `json:"pool"`
 	Count int    `json:"count"`
 }
 
-// LossPoint is a completed clock, or a step at which a program has reported its loss.
+// LossPoint is a completed clock, or a step for which a program has reported its loss.
 type LossPoint struct {
 	Clock  int64     `json:"clock"`
 	At     time.Time `json:"at"`

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// maxLossPoints bounds the loss series: more than this a chart cannot show.
+// maxLossPoints limits the loss series: a chart cannot show more.
 const maxLossPoints = 600
 
-// addSeries makes what charts are drawn from.
+// addSeries adds the data for charts.
 func (l *Ledger) addSeries(r *Report, paid *meter, asOf time.Time) {
 	r.Series = Series{Prices: []PriceSeries{}, Machines: l.machineSteps(asOf), Loss: []LossPoint{}, Tuning: l.tuning}
 	for _, pool := range l.prices.pools() {
@@ -32,7 +32,7 @@ func (l *Ledger) addSeries(r *Report, paid *meter, asOf time.Time) {
 	}
 }
 
-// losses returns those of the rank that has reported the most: usually one reports for all.
+// losses returns those of the rank that has reported the most: usually one rank reports for all.
 func (p *running) losses() (most []clockPoint) {
 	for _, name := range slices.Sorted(maps.Keys(p.members)) {
 		if f := p.members[name]; len(f.losses) > len(most) {
@@ -42,8 +42,8 @@ func (p *running) losses() (most []clockPoint) {
 	return most
 }
 
-// thin keeps at most n points, evenly chosen, the last one among them, and of each gap a point that has a
-// test loss if there is one: tests are rarer than clocks.
+// thin keeps at most n evenly chosen points, including the last, preferring in each gap a point that has a test loss: tests are rarer than
+// clocks.
 func thin(points []clockPoint, n int) []clockPoint {
 	if len(points) <= n {
 		return points
@@ -62,7 +62,7 @@ func thin(points []clockPoint, n int) []clockPoint {
 	return out
 }
 
-// machineSteps lists the machines over time, by joins and leaves, and the stage.
+// machineSteps lists the machines over time, from joins and leaves, and the stage.
 func (l *Ledger) machineSteps(asOf time.Time) []MachineStep {
 	type change struct {
 		at                  time.Time
@@ -123,9 +123,9 @@ func countsOf(held map[PoolCount]int) []PoolCount {
 	return out
 }
 
-// meter computes what was paid until a time when each line of the bill counts evenly over the part of the
-// machine's life that it pays for. Seen from the end of the run it never falls, although a bill may: an hour
-// that is due when it begins becomes free when the machine is taken back in it.
+// meter computes what was paid until a given time if each line of the bill counts evenly over the part of the machine's life that it
+// covers. Computed from the end of the run it never falls, although a bill may: an hour that is due when it starts becomes free when the
+// machine is taken back within it.
 type meter struct {
 	marks []mark
 }

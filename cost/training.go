@@ -8,12 +8,12 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// training is what the clocks did.
+// training tracks the clocks.
 type training struct {
 	points    []clockPoint
-	newest    map[int64]float64 // work of each clock, as it was done last
-	at        int64             // the model holds the clocks up to this one
-	done      float64           // work in all, also what was undone or repeated
+	newest    map[int64]float64 // work of each clock, as last done
+	at        int64             // the model contains the clocks up to this one
+	done      float64           // all work, including what was undone or repeated
 	lost      int64             // clocks that roll-backs undid
 	rollbacks int
 }
@@ -27,7 +27,7 @@ type clockPoint struct {
 	redone      bool
 }
 
-// clock notes a completed clock. It counts as redone when the journal says so or when it was done before.
+// clock records a completed clock. It counts as redone if the journal says so or if it was done before.
 func (t *training) clock(e journal.Entry) {
 	if t.newest == nil {
 		t.newest = map[int64]float64{}
@@ -41,15 +41,15 @@ func (t *training) clock(e journal.Entry) {
 	})
 }
 
-// rollback goes to the cut that the run returns to. That may be a checkpoint beyond the last clock: it was not complete when
-// the run began again from the one before, and the clocks that it holds had been done before that.
+// rollback returns to the cut from which the run continues. That may be a checkpoint after the last clock: it was not complete when the run
+// restarted from the previous one, and its clocks had been done before that.
 func (t *training) rollback(e journal.Entry) {
 	t.rollbacks++
 	t.lost += e.LostClocks
 	t.at = e.Clock
 }
 
-// work returns how many clocks the model holds, and their work, each once. The sum does not depend on map order.
+// work returns how many clocks the model contains, and their work, each once. The sum does not depend on map order.
 func (t *training) work() (clocks int, sum float64) {
 	for _, c := range slices.Sorted(maps.Keys(t.newest)) {
 		if c <= t.at {
@@ -70,8 +70,8 @@ func (t *training) redone() (n int) {
 	return n
 }
 
-// redoneIntervals returns when the run did clocks again: from the completion of the clock before, as the entry's
-// seconds tell, to theirs.
+// redoneIntervals returns when the run repeated clocks: from the completion of the previous clock, derived from the entry's seconds, to
+// theirs.
 func (t *training) redoneIntervals(toMarket func(time.Duration) time.Duration) []interval {
 	var out []interval
 	for _, p := range t.points {
@@ -83,7 +83,7 @@ func (t *training) redoneIntervals(toMarket func(time.Duration) time.Duration) [
 	return merge(out)
 }
 
-// best returns the point with the least test loss; of equals the first.
+// best returns the point with the smallest test loss, the first if several are equal.
 func (t *training) best() (clockPoint, bool) {
 	var best clockPoint
 	for _, p := range t.points {

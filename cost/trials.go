@@ -17,20 +17,20 @@ import (
 type Trial struct {
 	Task     int               `json:"task"`
 	Settings map[string]string `json:"settings"`
-	Outcome  string            `json:"outcome"` // done, dropped, failed, or open: it was not decided when the run ended
+	Outcome  string            `json:"outcome"` // done, dropped, failed, or open: undecided when the run ended
 	Step     int64             `json:"step,omitempty"`
-	Loss     *float64          `json:"loss,omitempty"` // the last; absent = it reported none, or one that is no number
-	Why      string            `json:"why,omitempty"`  // it was dropped or has failed
+	Loss     *float64          `json:"loss,omitempty"` // the last; absent = none reported, or not a number
+	Why      string            `json:"why,omitempty"`  // why it was dropped or has failed
 	Attempts int               `json:"attempts"`
-	Hours    float64           `json:"hours"` // of machines, with setup and restore
-	USD      market.USD        `json:"usd"`   // its share of their bills: what was paid while nothing ran is no trial's
+	Hours    float64           `json:"hours"` // of machines, including setup and restore
+	USD      market.USD        `json:"usd"`   // its share of their bills: what was paid while nothing ran belongs to no trial
 	Losses   []LossPoint       `json:"losses,omitempty"`
 }
 
-// Name returns that of its task.
+// Name is its task's name.
 func (t *Trial) Name() string { return fmt.Sprintf("task-%d", t.Task) }
 
-// trialsOf lists a sweep's trials that have begun, the best first.
+// trialsOf lists a sweep's trials that have started, the best first.
 func (l *Ledger) trialsOf(bills []bill, asOf time.Time) (out []Trial) {
 	p := &l.programs
 	byKey := map[string]*Trial{}
@@ -107,7 +107,7 @@ func compareLoss(a, b *float64) int {
 	return cmp.Compare(*a, *b)
 }
 
-// Best returns the trial with the lowest loss of those that came farthest; nil = none has a loss.
+// Best returns the trial with the lowest loss among those that progressed farthest; nil = none has a loss.
 func (p *Programs) Best() *Trial {
 	if len(p.Trials) == 0 || p.Trials[0].Loss == nil {
 		return nil
@@ -115,10 +115,10 @@ func (p *Programs) Best() *Trial {
 	return &p.Trials[0]
 }
 
-// NoLoss says how trials report a loss.
+// NoLoss explains how trials report a loss.
 const NoLoss = "no trial has reported a loss: call tierml.progress(step, loss), or write progress.line with two groups"
 
-// TrialsTitle stands above a list of trials.
+// TrialsTitle is the heading of a list of trials.
 func (p *Programs) TrialsTitle() string {
 	if p.Best() == nil {
 		return "Trials; " + NoLoss
@@ -126,7 +126,7 @@ func (p *Programs) TrialsTitle() string {
 	return "Trials, the best first"
 }
 
-// billed is what was paid for a stretch of time.
+// billed is what was paid for a period.
 type billed struct {
 	interval
 	usd market.USD

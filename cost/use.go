@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// Use compares what a run's programs used with the machines that they had, by the attempts that have ended.
+// Use compares what a run's programs used with the machines that they had, from the attempts that have ended.
 type Use struct {
 	Type   string  `json:"type"`
 	Cores  float64 `json:"cores"` // of processor time, on average
 	VCPU   int     `json:"vcpu"`
-	Memory int64   `json:"memory_bytes"` // the most of one process
+	Memory int64   `json:"memory_bytes"` // the maximum of one process
 	Of     int64   `json:"machine_memory_bytes,omitempty"`
-	// Enough is a cheaper type that the job may use and that has all this, with a tenth to spare.
+	// Enough is a cheaper type that the job may use and that offers all this, with a tenth to spare.
 	Enough string `json:"enough,omitempty"`
 }
 
-// spare is by how much a machine has to exceed what was used.
+// spare is the factor by which a machine must exceed what was used.
 const spare = 1.1
 
-// Use returns nil while no attempt has ended, or where machines of several types were used.
+// Use returns nil until an attempt has ended, or if machines of several types were used.
 func (l *Ledger) Use() *Use {
 	var cpu, ran float64
 	u := &Use{}
@@ -52,7 +52,7 @@ func (l *Ledger) Use() *Use {
 	return u
 }
 
-// Hint says what would have done where most of the machine was idle; else it is empty.
+// Hint says what would have sufficed if most of the machine was idle; else it is empty.
 func (u *Use) Hint() string {
 	switch {
 	case u.Cores >= float64(u.VCPU)/2 || u.Of > 0 && u.Memory >= u.Of/2:

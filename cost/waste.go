@@ -8,26 +8,26 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Waste splits the machines' time, and what was paid for it, by what the machines did. The kinds of
-// time add up to all machine time, and with AfterEnd their dollars add up to the total, to the billionth.
+// Waste divides the machines' time, and what was paid for it, by what the machines did. The kinds of time add up to all machine time, and
+// with AfterEnd their dollars add up to the total, to the billionth.
 type Waste struct {
 	Working Part `json:"working"` // in training, doing clocks for the first time
 	Redone  Part `json:"redone"`  // in training, doing clocks again after a roll-back
 	Startup Part `json:"startup"` // from launch to join
-	Flush   Part `json:"flush"`   // from the eviction notice to the leave, or the end
-	Idle    Part `json:"idle"`    // out of training for another reason: failed, or left and not ended yet
-	// Setup and Restore are a machine's preparations for programs of the user's own; Restore also has the fetching of the workdir.
+	Flush   Part `json:"flush"`   // from the eviction notice until it left or ended
+	Idle    Part `json:"idle"`    // not in training for another reason: failed, or left and not ended yet
+	// Setup and Restore are a machine's preparations for the user's own programs; Restore includes fetching the workdir.
 	Setup    Part `json:"setup,omitzero"`
 	Restore  Part `json:"restore,omitzero"`
-	AfterEnd Part `json:"after_end"`          // paid beyond the end: the rest of a begun hour, or a minimum
-	Programs bool `json:"programs,omitempty"` // rows are named by what programs do
-	// Free is time that the rule book does not bill. It is part of those above.
+	AfterEnd Part `json:"after_end"`          // paid beyond the end: the rest of an hour that had started, or a minimum
+	Programs bool `json:"programs,omitempty"` // rows have the names that suit programs
+	// Free is time that the rule book does not bill. It is included in those above.
 	Free Part `json:"free"`
 }
 
 // Part is a share of the machines' time.
 type Part struct {
-	Seconds float64    `json:"seconds"` // market seconds of machines; 0 for AfterEnd, which is no machine time
+	Seconds float64    `json:"seconds"` // market seconds of machines; 0 for AfterEnd, which is not machine time
 	USD     market.USD `json:"usd"`
 }
 
@@ -53,7 +53,7 @@ const (
 	kindsOfTime
 )
 
-// piece is a stretch of a machine's life with one use.
+// piece is a period of a machine's life with one use.
 type piece struct {
 	interval
 	use int
@@ -75,7 +75,7 @@ func (w *Waste) split(m *machine, charges []market.Charge, pieces []piece, asOf 
 	}
 }
 
-// divide shares an amount among the uses of the time that it paid for.
+// divide distributes an amount over the uses of the time that it paid for.
 func (w *Waste) divide(amount market.USD, paid interval, pieces []piece) {
 	var used [kindsOfTime]time.Duration
 	var within time.Duration
@@ -102,7 +102,7 @@ func (w *Waste) divide(amount market.USD, paid interval, pieces []piece) {
 	rest.USD += left
 }
 
-// fraction is amount x part / whole, rounded down; nothing of an empty whole.
+// fraction is amount x part / whole, rounded down; 0 if the whole is empty.
 func fraction(amount market.USD, part, whole time.Duration) market.USD {
 	if whole <= 0 || part <= 0 || amount <= 0 {
 		return 0
@@ -112,7 +112,7 @@ func fraction(amount market.USD, part, whole time.Duration) market.USD {
 	return market.USD(quotient)
 }
 
-// pieces cuts a machine's life where its use changes.
+// pieces splits a machine's life wherever its use changes.
 func (m *machine) pieces(redone []interval, asOf time.Time) []piece {
 	life := m.life(asOf)
 	cuts := []time.Time{life.from, life.to, m.noticed}
@@ -133,7 +133,7 @@ func (m *machine) pieces(redone []interval, asOf time.Time) []piece {
 // useAt returns what the machine's time is used for at t.
 func (m *machine) useAt(t time.Time, redoing []interval) int {
 	joined := slices.ContainsFunc(m.joined, func(i interval) bool { return i.holds(t) })
-	// It is flushing until it has left; one that never joined has nothing to flush but is not wanted any more.
+	// It is flushing until it has left; one that never joined has nothing to flush but is no longer wanted.
 	warned := !m.noticed.IsZero() && !t.Before(m.noticed)
 	left := slices.ContainsFunc(m.joined, func(i interval) bool { return !i.to.IsZero() && !t.Before(i.to) })
 	switch {

@@ -1,4 +1,4 @@
-// Package docs has this folder's pages, which the program carries along for those without a copy of the repository.
+// Package docs embeds this folder's pages, so that the program has them without a copy of the repository.
 package docs
 
 import "embed"

@@ -1,7 +1,7 @@
 // Package doctor checks that everything a job needs is present before anything is bought, and says how to fix what is not.
 //
-// Each check is a small function of an interface or a value that it examines. The package starts and buys nothing, and changes
-// nothing but one small object that it writes to a store and removes again.
+// Each check is a small function of the interface or value that it examines. The package starts and buys nothing, and changes nothing
+// except one small object that it writes to a store and removes again.
 package doctor
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Status is how a check ended.
+// Status is the result of a check.
 type Status string
 
-// The ends of a check.
+// The possible results.
 const (
 	OK      Status = "ok"
-	Warning Status = "warning" // it may go wrong, or could not be looked at
+	Warning Status = "warning" // it may fail, or could not be examined
 	Failed  Status = "failed"  // the job cannot run like this
-	Skipped Status = "skipped" // what it rests on has failed
+	Skipped Status = "skipped" // a check that it depends on has failed
 )
 
 // Result is what a check found.
@@ -38,16 +38,16 @@ type Result struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Check is one thing to look at.
+// Check is one thing to examine.
 type Check struct {
 	Name string
 	// Needs names a check that must not have failed.
 	Needs string
-	// Look says what it found. An error is a failure, but for a *Problem that says otherwise.
+	// Look returns what it found. An error is a failure, unless it is a *Problem that says otherwise.
 	Look func(ctx context.Context) (found string, err error)
 }
 
-// Problem is something that is not as it should be, with what to do about it.
+// Problem is something wrong, with what to do about it.
 type Problem struct {
 	What, Advice string
 	Mild         bool // a warning
@@ -55,17 +55,17 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.What }
 
-// Wrong is a failure, with what to do about it.
+// Wrong returns a failure, with what to do about it.
 func Wrong(advice, format string, args ...any) error {
 	return &Problem{What: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// Warning is a warning, with what to do about it.
+// Warn returns a warning, with what to do about it.
 func Warn(advice, format string, args ...any) error {
 	return &Problem{What: fmt.Sprintf(format, args...), Advice: advice, Mild: true}
 }
 
-// Denied turns a refusal into advice.
+// Denied turns a denied permission into advice.
 func Denied(err error, advice string) error {
 	if errors.Is(err, provisioner.ErrDenied) {
 		return Wrong(advice, "%v", err)
@@ -73,10 +73,10 @@ func Denied(err error, advice string) error {
 	return Wrong("the message is the provider's own; docs/troubleshooting.md has more", "%v", err)
 }
 
-// patience is how long one check may take.
+// patience is the maximum duration of one check.
 const patience = time.Minute
 
-// Run makes all checks in order; done receives each result.
+// Run performs all checks in order; done receives each result.
 func Run(ctx context.Context, checks []Check, done func(Result)) []Result {
 	var results []Result
 	status := map[string]Status{}
@@ -126,7 +126,7 @@ func firstLine(text string) string {
 	return first
 }
 
-// Count returns how many checks ended in a way.
+// Count returns how many checks ended with a status.
 func Count(results []Result, s Status) (n int) {
 	for _, r := range results {
 		if r.Status == s {

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// What a run needs of a host, at least.
+// The minimum requirements of a run on a host.
 const (
 	enoughDisk  = 1 << 30
 	scarceDisk  = 5 << 30
 	baseFiles   = 256
-	perMachine  = 24 // files and connections that the controller and the fake cloud hold for one
+	perMachine  = 24 // files and connections that the controller and the fake cloud hold per machine
 	mildSkew    = 10 * time.Second
 	severeSkew  = 4 * time.Minute // providers refuse signatures that are five minutes off
-	earliestUse = 2025            // a clock that shows an earlier year is not set
+	earliestUse = 2025            // a clock that shows an earlier year has not been set
 )
 
-// Disk checks that files can be written to a directory, and how much room it has.
+// Disk checks that files can be written to a directory, and how much free space it has.
 func Disk(dir string, free func(string) (uint64, error)) Check {
 	return Check{Name: "disk", Look: func(context.Context) (string, error) {
 		if os.Mkdir(dir, 0o755) == nil {
-			defer os.Remove(dir) // a look leaves nothing, but what a run may have put there meanwhile
+			defer os.Remove(dir) // an examination leaves nothing, except what a run may have put there meanwhile
 		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return "", Wrong("start tierml in a directory that you may write to", "%s cannot be made: %v", dir, err)
@@ -54,7 +54,7 @@ func Disk(dir string, free func(string) (uint64, error)) Check {
 	}}
 }
 
-// FreeBytes asks the file system.
+// FreeBytes queries the file system.
 func FreeBytes(dir string) (uint64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -70,8 +70,7 @@ func bytesText(n uint64) string {
 	return fmt.Sprintf("%.0f MB", float64(n)/(1<<20))
 }
 
-// OpenFiles checks whether a process may hold as many files and connections as a run of this many machines
-// takes.
+// OpenFiles checks whether a process may open as many files and connections as a run with this many machines needs.
 func OpenFiles(machines int, limit func() (uint64, error)) Check {
 	return Check{Name: "open files", Look: func(context.Context) (string, error) {
 		most, err := limit()
@@ -86,7 +85,7 @@ func OpenFiles(machines int, limit func() (uint64, error)) Check {
 	}}
 }
 
-// FileLimit asks the system. Go raises the soft limit to the hard one by itself.
+// FileLimit queries the system. Go raises the soft limit to the hard one itself.
 func FileLimit() (uint64, error) {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
@@ -95,7 +94,7 @@ func FileLimit() (uint64, error) {
 	return uint64(r.Max), nil
 }
 
-// Listening checks whether a port can be opened on an address; on port 0, any.
+// Listening checks whether a port of an address can be opened; port 0 means any.
 func Listening(name, address, advice string) Check {
 	return Check{Name: name, Look: func(ctx context.Context) (string, error) {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -132,7 +131,7 @@ func Endpoint(url string, client *http.Client, now func() time.Time) Check {
 			return "", Wrong(advice, "%s does not answer: %v", url, err)
 		}
 		defer response.Body.Close()
-		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // what it says does not matter
+		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // the response does not matter
 		took := now().Sub(began)
 		theirs, err := http.ParseTime(response.Header.Get("Date"))
 		if err != nil {
@@ -168,7 +167,7 @@ func Readable(name, path string, open func(context.Context, string) (io.ReadClos
 	}}
 }
 
-// Fetchable checks whether an address gives something.
+// Fetchable checks whether an address returns something.
 func Fetchable(name, url string, client *http.Client) Check {
 	return Check{Name: name, Look: func(ctx context.Context) (string, error) {
 		const advice = "write where machines can fetch it: https://HOST/PATH, s3://BUCKET/KEY or gs://BUCKET/KEY"
@@ -189,7 +188,7 @@ func Fetchable(name, url string, client *http.Client) Check {
 	}}
 }
 
-// Containers looks for what runs a job's image on this host, where its machines are processes.
+// Containers looks for a container runtime for a job's image on this host, where its machines are processes.
 func Containers(runtime func(context.Context) (string, error)) Check {
 	return Check{Name: "containers", Look: func(ctx context.Context) (string, error) {
 		found, err := runtime(ctx)
@@ -200,7 +199,8 @@ func Containers(runtime func(context.Context) (string, error)) Check {
 	}}
 }
 
-// ContainersOn returns the check of machines of a provider, of which nothing is seen before one has booted from its system. Known systems have Docker.
+// ContainersOn returns the check for a provider's machines, of which nothing is known before one has booted from its system. Known systems
+// include Docker.
 func ContainersOn(system string, known bool) Check {
 	return Check{Name: "containers", Look: func(context.Context) (string, error) {
 		if !known {
@@ -210,7 +210,7 @@ func ContainersOn(system string, known bool) Check {
 	}}
 }
 
-// Store checks whether small objects can be written to a place, read and removed.
+// Store checks whether small objects can be written, read and removed at a place.
 type Store struct {
 	Write  func(ctx context.Context, name string, write func(io.Writer) error) error
 	Open   func(ctx context.Context, name string) (io.ReadCloser, error)

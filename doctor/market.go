@@ -40,10 +40,10 @@ func Prices(job *config.Job, load func(*config.Job) (*local.Market, error)) Chec
 	}}
 }
 
-// enoughHistory is how much of it before a start estimates want.
+// enoughHistory is how much history before a start estimates need.
 const enoughHistory = 7 * 24 * time.Hour
 
-// covered checks whether prices are there when the job begins, and before.
+// covered checks whether there are prices at the job's start, and before.
 func covered(job *config.Job, offers []planner.Offer, pools int) (string, error) {
 	start := job.Local.Start
 	known, long := 0, 0
@@ -75,7 +75,7 @@ func Buys(job *config.Job, t market.InstanceType) bool {
 	return slices.ContainsFunc(job.Resources.AnyOf, func(m config.Machine) bool { return planner.Admits(m, t) })
 }
 
-// Needs returns how many vCPUs a job takes at most, on spot and on demand, by the catalog.
+// Needs returns the maximum number of vCPUs that a job uses, on spot and on demand, according to the catalog.
 func Needs(job *config.Job, types map[string]market.InstanceType) (spot, onDemand float64) {
 	most := 0
 	for _, m := range job.Resources.AnyOf {

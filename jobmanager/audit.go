@@ -14,21 +14,21 @@ import (
 	"github.com/tierml/tierml/internal/access"
 )
 
-// AuditFile has a line for each call that may change something, refused ones included. It is in the manager's directory.
+// AuditFile has a line for each call that may change something, including refused ones. It is in the job server's directory.
 const AuditFile = "audit.jsonl"
 
 // AuditLine is a line of AuditFile: who did what, when, from where, and whether it was admitted.
 type AuditLine struct {
 	T      time.Time `json:"t"`
 	Token  string    `json:"token"`           // the SHA-256 of the token
-	Rights string    `json:"rights"`          // that it has
-	User   string    `json:"user,omitempty"`  // who the client says that it is
-	From   string    `json:"from"`            // the address; of a tunnel, that of its end on this host
+	Rights string    `json:"rights"`          // of the token
+	User   string    `json:"user,omitempty"`  // who the client claims to be
+	From   string    `json:"from"`            // the address; for a tunnel, that of its end on this host
 	Call   string    `json:"call"`            // method and path
-	Act    string    `json:"act,omitempty"`   // of a page's form
-	Job    string    `json:"job,omitempty"`   // that it was about
+	Act    string    `json:"act,omitempty"`   // from a page's form
+	Job    string    `json:"job,omitempty"`   // that it concerned
 	Group  string    `json:"group,omitempty"` // of that job
-	Status int       `json:"status"`          // of the answer
+	Status int       `json:"status"`          // of the response
 }
 
 // audit writes AuditFile.
@@ -55,14 +55,14 @@ func (a *audit) write(line AuditLine) error {
 
 type auditKey struct{}
 
-// about notes in a call's audit line which job it is about, and who the client says that it is.
+// about notes in a call's audit line which job it concerns, and who the client claims to be.
 func about(r *http.Request, job, group, user string) {
 	if line, ok := r.Context().Value(auditKey{}).(*AuditLine); ok {
 		line.Job, line.Group, line.User = job, group, user
 	}
 }
 
-// audited has each call that may change something written down after it was answered.
+// audited records each call that may change something, after it was answered.
 func audited(m *Manager, next http.Handler) http.Handler {
 	log := &audit{path: filepath.Join(m.cfg.Home, AuditFile)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,14 +75,14 @@ func audited(m *Manager, next http.Handler) http.Handler {
 		answer := &answered{ResponseWriter: w, status: http.StatusOK}
 		r = r.WithContext(context.WithValue(r.Context(), auditKey{}, line))
 		next.ServeHTTP(answer, r)
-		line.Status, line.Act = answer.status, strings.ToValidUTF8(r.PostForm.Get("act"), "?") // a page's form was parsed, of 4 kB at most
+		line.Status, line.Act = answer.status, strings.ToValidUTF8(r.PostForm.Get("act"), "?") // a page's form was parsed, at most 4 kB
 		if err := log.write(*line); err != nil {
 			m.cfg.Log.Error("a call is not in the audit log", "call", line.Call, "token", line.Token, "from", line.From, "error", err)
 		}
 	})
 }
 
-// answered keeps the status of an answer.
+// answered keeps the status of a response.
 type answered struct {
 	http.ResponseWriter
 	status int

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Setup is how a job server with a scheduler is to be started, for doctor: see Config and the flags of tierml server.
+// Setup says how a job server with a scheduler will be started, for doctor: see Config and the flags of tierml server.
 type Setup struct {
 	Scheduler string
 	Hosts     string // a file
@@ -24,7 +24,7 @@ type Setup struct {
 	TokenFile string
 }
 
-// examined is what the first checks of a Setup have found, for those that need them.
+// examined is what the first checks of a Setup found, for those that follow.
 type examined struct {
 	Setup
 	policy  sched.Policy
@@ -36,7 +36,7 @@ type examined struct {
 // schedulerCheck is the check that the others need.
 const schedulerCheck = "scheduler"
 
-// Checks look at what a scheduler needs, and whether it can ever start a job; nil = no job is to be submitted.
+// Checks examine what a scheduler needs, and whether it can ever start a job; nil = no job will be submitted.
 func (s Setup) Checks(job *config.Job) []doctor.Check {
 	x := &examined{Setup: s}
 	needs := func(name string, look func() (string, error)) doctor.Check {
@@ -79,7 +79,7 @@ func (x *examined) machines() (found string, err error) {
 	return fmt.Sprintf("%s shares %s", x.policy.Name(), x.offered), nil
 }
 
-// prices reports whether a policy that looks at prices knows some.
+// prices reports whether any prices are known, if the policy uses them.
 func (x *examined) prices() (string, error) {
 	if !sched.Priced(x.policy) {
 		return x.policy.Name() + " looks at no prices", nil
@@ -111,7 +111,7 @@ func (x *examined) token() (string, error) {
 	}
 }
 
-// readGroups also looks for tokens that two groups share, and quotas beyond what there is.
+// readGroups also looks for tokens that two groups share, and quotas that exceed the total.
 func (x *examined) readGroups() (string, error) {
 	var err error
 	if x.groups, err = ReadGroups(x.Groups); err != nil {
@@ -120,7 +120,7 @@ func (x *examined) readGroups() (string, error) {
 	tokens := map[access.Sum]string{}
 	for _, name := range slices.Sorted(maps.Keys(x.groups)) {
 		g := x.groups[name]
-		for _, sums := range g.Tokens { // any order: each by itself
+		for _, sums := range g.Tokens { // any order: each is independent
 			for _, sum := range sums {
 				if other := tokens[sum]; other != "" && other != name {
 					return "", doctor.Warn("make a token for each group", "groups %s and %s have a token in common", other, name)
@@ -135,7 +135,7 @@ func (x *examined) readGroups() (string, error) {
 	return fmt.Sprintf("%d groups with %d tokens", len(x.groups), len(tokens)), nil
 }
 
-// startable says with how many workers a job starts at the most, and why it never does.
+// startable says with how many workers at most a job starts, or why it never does.
 func (x *examined) startable(job *config.Job) (string, error) {
 	switch {
 	case job.Cloud == config.CloudNone:
@@ -173,7 +173,7 @@ func (x *examined) groupOf(job *config.Job) (string, error) {
 	return fmt.Sprintf("%s: %s", job.Group, cmp.Or(g.Quota.String(), "no quota")), nil
 }
 
-// feedback reports whether a scheduler looks at it.
+// feedback reports whether a scheduler uses it.
 func (x *examined) feedback() (string, error) {
 	if !sched.StopsTrials(x.policy) {
 		return "", doctor.Warn("write --scheduler feedback, h or asha", "%s looks at no early feedback: every trial trains to its end", x.policy.Name())

@@ -125,7 +125,7 @@ type spellLearner struct {
 	one   []spellWatch
 	union spellWatch
 
-	lost, rescued int // ended spells of a pool, and those of them when another was available
+	lost, rescued int // ended spells of a pool, and those for which another was available
 }
 
 // earliest returns the time of the next point.

@@ -9,18 +9,18 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Memory is what the reliable machines need in order to continue alone, and what they have. The zero value is not known.
+// Memory is what the reliable machines need to continue alone, and what they have. The zero value means unknown.
 type Memory struct {
 	Need   tiers.Memory
 	Usable int64 // of each reliable machine; 0 = the catalog does not say
-	Splits int64 // of all training data, which each reliable machine keeps in memory where it fits, else on its disk
-	Sparse bool  // there are tables whose size is unknown beforehand
-	Least  int64 // that a worker next to the server takes, whatever the data are
+	Splits int64 // of all training data, which each reliable machine keeps in memory if it fits, else on its disk
+	Sparse bool  // there are tables whose size is not known in advance
+	Least  int64 // that a worker next to the server needs, whatever the data
 }
 
 // AdmitMemory reports whether the reliable tier alone can continue: a job whose model and cuts, and what its worker certainly reads (least,
-// Index: TableID), exceed its memory is refused, with the figures, and so is one with tables that no server can have. Without reliable
-// machines it is AdmitMachines that refuses.
+// Index: TableID), exceed its memory is refused, with the figures, and so is one with tables that no server can have. For jobs without
+// reliable machines, AdmitMachines does this.
 func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema, least []uint64) (Memory, error) {
 	if err := schema.Check(); err != nil {
 		return Memory{}, job.Fault("train", "the tables of "+job.Train.App+": "+err.Error(), "choose a smaller model, or rows of fewer columns")
@@ -48,7 +48,7 @@ func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema, least []uin
 	return m, job.Fault("reliable.count", problem, instead)
 }
 
-// working returns what its worker takes, where that is much.
+// working returns what its worker needs, if it is much.
 func (m Memory) working() string {
 	if m.Least*100 < m.Need.Total() {
 		return ""
@@ -56,7 +56,7 @@ func (m Memory) working() string {
 	return ", a worker " + Bytes(m.Least)
 }
 
-// line describes the memory that is needed and the memory that there is.
+// line describes the memory needed and the memory available.
 func (m Memory) line() (value, detail string) {
 	value = Bytes(m.Need.Total())
 	detail = "of unknown memory, on each reliable machine"
@@ -76,7 +76,7 @@ func (m Memory) line() (value, detail string) {
 	return value, detail
 }
 
-// Bytes returns an amount of memory in the units of the catalogs, powers of 2.
+// Bytes formats an amount of memory in the units of the catalogs, powers of 2.
 func Bytes(n int64) string {
 	for _, unit := range []struct {
 		name string

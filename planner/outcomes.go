@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Level is how dear work is at a time: in any unit, as only ratios count. 0 = unknown.
+// Level is how expensive work is at some time: in any unit, as only ratios count. 0 = unknown.
 type Level struct {
 	Today float64 // at the prices in force
 	Usual float64 // at the mean prices of the week before
@@ -18,30 +18,30 @@ type Level struct {
 
 func (l Level) known() bool { return l.Today > 0 && l.Usual > 0 }
 
-// at returns the level that costs go with: between the usual one (0) and today's (1).
+// at returns the level on which costs depend: between the usual one (0) and today's (1).
 func (l Level) at(share float64) float64 { return l.Usual * math.Pow(l.Today/l.Usual, share) }
 
-// Outcomes are the results of a job from starts in the past, and what the forecast for another start rests on.
+// Outcomes are the results of a job from starts in the past, and the basis of the forecast for another start.
 type Outcomes struct {
 	Runs   []Run // the earliest start first
-	Starts int   // that the past has room for; of each there may be several runs, which differ by the evictions that are drawn
+	Starts int   // that fit in the past; each may have several runs, which differ by the simulated evictions
 	Start  time.Time
 	Level  Level         // at Start
 	Lag    time.Duration // after which the result of a start is known
-	// Now: the past says nothing that the prices at Start do not. All runs are from there, at prices that stay.
+	// Now: the past says nothing that the prices at Start do not. All runs start there, at constant prices.
 	Now bool
 }
 
 const (
-	// outcomeHalf is in what time the weight of a past start halves.
+	// outcomeHalf is the time in which the weight of a past start halves.
 	outcomeHalf = 7 * 24 * time.Hour
 	tiny        = 1e-9 // of logarithms: where all costs are equal
-	// apart is how much later than a run's end another starts that meets other prices.
+	// apart is how long after a run's end another start meets different prices.
 	apart = 12 * time.Hour
 )
 
-// Forecast projects the outcomes to the start. Each past cost counts relative to the prices at its own start, as far as past costs
-// went with prices; the ranges are as wide as would have held nine tenths of the forecasts that could have been made at the past starts.
+// Forecast projects the outcomes to the start. Each past cost counts relative to the prices at its own start, as far as past costs depended
+// on prices; the ranges are wide enough to have held nine tenths of the forecasts that could have been made at the past starts.
 func (o Outcomes) Forecast(every time.Duration) Forecast {
 	if len(o.Runs) < MinStarts || !o.Now && o.Starts < MinStarts {
 		return Forecast{Basis: tooFew(o.Starts, MinStarts)}
@@ -83,8 +83,8 @@ func (o Outcomes) basis(every time.Duration) string {
 	return basis
 }
 
-// project returns the range of a figure for the start, and how many of the forecasts made in the same way at past starts held.
-// Shares are those of today's price by which the figure may go with prices; nil = it does not.
+// project returns the range of a figure for the start, and how many of the equivalent forecasts at past starts held. Shares are the weights
+// of today's price on which the figure may depend; nil = it does not.
 func project[T market.USD | time.Duration](o Outcomes, shares []float64, figure func(Run) T) (Range[T], Record) {
 	s := series{outcomes: o, shares: shares}
 	for _, r := range o.Runs {
@@ -113,11 +113,12 @@ type series struct {
 	outcomes Outcomes
 	shares   []float64
 	figures  []float64
-	misses   []miss // by run, of the forecast made at its start
+	misses   []miss // by run, for the forecast made at its start
 	record   Record
 }
 
-// miss is by which factors, as logarithms, a figure lies below a projection and above it; below 0 it lies inside. Unknown = there was no projection.
+// miss holds the factors, as logarithms, by which a figure lies below a projection and above it; a negative one means inside. Unknown =
+// there was no projection.
 type miss struct {
 	below, above float64
 	known        bool
@@ -126,7 +127,7 @@ type miss struct {
 // projection is a forecast of a figure.
 type projection struct{ low, middle, high float64 }
 
-// widened returns the projection with its ends moved by factors, given as logarithms. Those below 0 narrow it.
+// widened returns the projection with its ends moved by factors, given as logarithms. Negative ones narrow it.
 func (p projection) widened(by miss) projection {
 	return projection{min(p.low*math.Exp(-by.below), p.middle), p.middle, max(p.high*math.Exp(by.above), p.middle)}
 }
@@ -139,7 +140,7 @@ func (p projection) miss(figure float64) miss {
 	return m
 }
 
-// known returns the number of first runs whose result is known at a time.
+// known returns how many runs, from the first, have a result at a given time.
 func (s *series) known(at time.Time) int {
 	n, _ := slices.BinarySearchFunc(s.outcomes.Runs, at.Add(-s.outcomes.Lag), func(r Run, t time.Time) int {
 		if r.Start.After(t) {
@@ -150,12 +151,12 @@ func (s *series) known(at time.Time) int {
 	return n
 }
 
-// weight returns how much a run counts at a time.
+// weight returns the weight of a run at a given time.
 func (s *series) weight(i int, at time.Time) float64 {
 	return math.Exp2(-at.Sub(s.outcomes.Runs[i].Start).Hours() / outcomeHalf.Hours())
 }
 
-// at returns what the results that are known at a time let expect of a start at a price level.
+// at returns the expectation for a start at a price level from the results that are known at a given time.
 func (s *series) at(at time.Time, level Level) (projection, bool) {
 	n := s.known(at)
 	if n < MinStarts {
@@ -176,9 +177,9 @@ func (s *series) at(at time.Time, level Level) (projection, bool) {
 	for i := range n {
 		priced = priced && s.outcomes.Runs[i].Level.known()
 	}
-	var best []float64 // each figure over what was expected
+	var best []float64 // the ratio of each figure to its expectation
 	middle, spread := 0.0, math.Inf(1)
-	for k := -1; k < len(s.shares) && (k < 0 || priced); k++ { // first as if figures did not go with prices
+	for k := -1; k < len(s.shares) && (k < 0 || priced); k++ { // first as if figures did not depend on prices
 		now, levels := 1.0, make([]float64, n)
 		var sum, base float64
 		for i := range levels {
@@ -193,7 +194,7 @@ func (s *series) at(at time.Time, level Level) (projection, bool) {
 			ratios[i] = s.figures[i] / (levels[i] * sum / base)
 			variance += weights[i] * math.Log(ratios[i]) * math.Log(ratios[i]) / total
 		}
-		if variance < 0.98*spread-tiny { // else costs do not show that they go with prices
+		if variance < 0.98*spread-tiny { // else there is no sign that costs depend on prices
 			best, middle, spread = ratios, now*sum/base, variance
 		}
 	}
@@ -206,8 +207,8 @@ func (s *series) at(at time.Time, level Level) (projection, bool) {
 	return projection{low * middle, middle, high * middle}, true
 }
 
-// nineTenths returns the ends of a range with nine tenths of the weight: the middle ones, but what equal figures at the lower end leave of its
-// twentieth goes to the upper one. Times have many: runs that lose nothing take equally long, and none is quicker.
+// nineTenths returns the ends of the central range with nine tenths of the weight, except that weight left over by ties at the lower end
+// goes to the upper one. Times have many ties: runs that lose nothing take equally long, and none is faster.
 func nineTenths(figures, weights []float64) (low, high float64) {
 	low = quantile(figures, weights, .05)
 	below, total, met := 0.0, 0.0, false
@@ -222,7 +223,7 @@ func nineTenths(figures, weights []float64) (low, high float64) {
 
 // backtest makes the forecasts of all past starts from what was known at each.
 func (s *series) backtest() {
-	if s.outcomes.Now { // they are no past
+	if s.outcomes.Now { // they are not in the past
 		return
 	}
 	for i, r := range s.outcomes.Runs {
@@ -248,9 +249,9 @@ func (s *series) backtest() {
 	}
 }
 
-// needed returns how far the ends of forecasts have to be moved to hold nine tenths, by those whose result is known at a time; false = too few are.
-// The share is a little higher, as starts close together meet the same prices and say less than as many apart. The
-// lower end stays where no figure lay below it: no run is quicker than one that loses nothing.
+// needed returns how far the ends of forecasts must be moved to hold nine tenths, judging by those whose result is known at a given time;
+// false = too few are. The share is slightly higher, as starts close together meet the same prices and carry less information than
+// independent ones. The lower end stays if no figure lay below it: no run is faster than one that loses nothing.
 func (s *series) needed(at time.Time) (by miss, enough bool) {
 	var misses, weights []float64
 	passed := false // the lower end

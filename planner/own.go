@@ -6,16 +6,16 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Own is how the ranges of plans held in runs that have finished here, on replayed prices or on a real cloud.
+// Own records how well the ranges of plans held for runs that have finished here, on replayed prices or on a real cloud.
 type Own struct {
 	Replayed             bool
 	Runs, ByCost, ByTime int
 }
 
-// fewestOwn is from how many runs on a plan mentions their record.
+// fewestOwn is the number of runs from which a plan mentions their record.
 const fewestOwn = 5
 
-// words returns a sentence, or nothing where too few runs have finished.
+// words returns a sentence, or nothing if too few runs have finished.
 func (o Own) words() string {
 	if o.Runs < fewestOwn {
 		return ""

@@ -1,10 +1,8 @@
-// Package planner works out what a run will do before anything starts: which pools are considered and why,
-// what the run will cost and how long it will take (with a range and what the range rests on), and what the
-// same work would cost on demand.
+// Package planner works out what a run will do before anything starts: which pools are considered and why, what the run will cost and how
+// long it will take (with a range and what the range rests on), and what the same work would cost on demand.
 //
-// It is plain arithmetic over values. The bidding.Policy that the run will use chooses the pools; the
-// planner only shows its answer. It knows nothing about where prices come from and what an application computes:
-// it is given histories, an amount of work and a rate.
+// It only computes with values. The bidding.Policy that the run will use chooses the pools; the planner only shows its choice. It does not
+// know where prices come from or what an application computes: it is given histories, an amount of work and a rate.
 package planner
 
 import (
@@ -20,17 +18,17 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Input is everything that a plan rests on.
+// Input is everything on which a plan is based.
 type Input struct {
 	Name   string // of the job
 	Now    time.Time
 	Policy bidding.Policy
 	Want   bidding.Want
-	// Pools are the spot pools that the job allows, sorted by pool. Points after Now are not looked at.
+	// Pools are the spot pools that the job allows, sorted by pool. Points after Now are ignored.
 	Pools []bidding.Candidate
-	// Capacity is the most machines that a pool has; pools without an entry have no known limit.
+	// Capacity is the maximum number of machines in a pool; pools without an entry have no known limit.
 	Capacity map[market.Pool]int
-	// Chooses says that the provider is offered several pools at once, and chooses.
+	// Chooses means that the provider chooses among several pools offered to it.
 	Chooses  bool
 	Reliable Fleet
 	// OnDemand is what the plan is compared with.
@@ -39,18 +37,18 @@ type Input struct {
 
 	// Work is the whole job's, in floating-point operations.
 	Work float64
-	// Splits are the pieces that each clock's work comes in; 0 = it is a program's.
+	// Splits is the number of pieces in each clock's work; 0 = it is a program.
 	Splits int
-	// RatePerVCPU is what one vCPU does, in floating-point operations per second of market time.
+	// RatePerVCPU is the speed of one vCPU, in floating-point operations per second of market time.
 	RatePerVCPU float64
-	// Tempo is what the run is decided by.
+	// Tempo has the run's time constants.
 	Tempo tempo.Settings
-	// SaveTime, RestartTime and SaveEvery are for policies by kill and restart, in market time: how long a checkpoint takes, and a fleet
-	// whose agents have called until it works; and how often the job saves, 0 = as its policy wants.
+	// SaveTime, RestartTime and SaveEvery are for policies by kill and restart, in market time: how long a checkpoint takes, how long a
+	// fleet takes from its agents' first call until it works, and how often the job saves, 0 = as its policy wants.
 	SaveTime, RestartTime, SaveEvery time.Duration
-	// State is how many bytes a checkpoint has; 0 = unknown.
+	// State is the size of a checkpoint in bytes; 0 = unknown.
 	State int64
-	// Undone and Together are of programs: see bidding.Job.
+	// Undone and Together are for programs: see bidding.Job.
 	Undone   time.Duration
 	Together bool
 
@@ -59,22 +57,22 @@ type Input struct {
 
 	Budget      market.USD    // 0 = none
 	PerHour     market.USD    // of all machines; 0 = no limit
-	ValueOfTime market.USD    // of an hour; 0 = cost is all that counts
+	ValueOfTime market.USD    // per hour; 0 = only cost counts
 	MaxDuration time.Duration // market time; 0 = none
 	Deadline    time.Time     // market time; zero = none
 
-	// Tuning says what is tuned during training, or why nothing is; empty = the job does not ask for it.
+	// Tuning says what is tuned during training, or why nothing is; empty = the job does not request it.
 	Tuning string
 
 	// Sources says where the prices come from and how old they are, for people.
 	Sources []string
-	// ZoneIDs are the ids of zones whose names are an account's own.
+	// ZoneIDs are the ids of zones whose names are specific to an account.
 	ZoneIDs map[string]string
-	// Warnings are of what the market does not allow, for people.
+	// Warnings are about what the market does not allow, for people.
 	Warnings []string
 }
 
-// Fleet is some machines of one pool.
+// Fleet is a number of machines of one pool.
 type Fleet struct {
 	Pool  market.Pool
 	Type  market.InstanceType
@@ -87,7 +85,7 @@ type OnDemandType struct {
 	Type market.InstanceType
 }
 
-// Plan is what a run is expected to do.
+// Plan is the forecast for a run.
 type Plan struct {
 	Input    Input
 	Pools    []Pool
@@ -95,13 +93,13 @@ type Plan struct {
 	Forecast Forecast
 	OnDemand OnDemand
 	Memory   Memory
-	Exchange Exchange // of a round, of a job on tiers
+	Exchange Exchange // per round, for a job on tiers
 	Sizing   Sizing   // of the reliable tier
 	Choice   *Choice  // of the policy; nil = the job names it
 	Warnings []string
-	// Assumed are the values that the job leaves open, as its file would have them.
+	// Assumed are the values that the job leaves open, as its file would state them.
 	Assumed []config.Assumption
-	// Prediction is of the job's own run; nil = it was not made.
+	// Prediction is for the job's own start; nil = it was not made.
 	Prediction *Prediction
 	Worth      *Worth // nil = nothing is compared
 	Own        Own
@@ -110,13 +108,13 @@ type Plan struct {
 // Pool is a pool that was considered.
 type Pool struct {
 	bidding.Considered
-	// Capacity is the most machines that it has; Limited is false when no limit is known.
+	// Capacity is its maximum number of machines; Limited is false if no limit is known.
 	Capacity int
 	Limited  bool
 	Hints    bidding.Hints // that were known before the run
 }
 
-// Saving returns the share of the on-demand price that the spot price saves; false when either is unknown.
+// Saving returns the share of the on-demand price that the spot price saves; false if either is unknown.
 func (p Pool) Saving() (float64, bool) {
 	if !p.HasPrice || p.OnDemand <= 0 {
 		return 0, false
@@ -124,13 +122,13 @@ func (p Pool) Saving() (float64, bool) {
 	return 1 - float64(p.Price)/float64(p.OnDemand), true
 }
 
-// OnDemand is the undisturbed work on the cheapest fleet without spot machines, at the pace of the plan's own simulations, without
-// start-up or rounding to hours. That is less than a real on-demand run would pay, so that no saving is flattered.
+// OnDemand is the undisturbed work on the cheapest fleet without spot machines, at the pace of the plan's own simulations, without start-up
+// or rounding to hours. That is less than a real on-demand run would pay, so that savings are not exaggerated.
 type OnDemand struct {
 	Fleet Fleet
 	Time  time.Duration
 	Cost  market.USD
-	// Beside is a clock's time on that fleet without its share of the computing, in market time: exchanging parameters, waiting.
+	// Beside is the part of a clock's time on that fleet that is not computing, in market time: exchanging parameters, waiting.
 	Beside time.Duration
 }
 
@@ -139,7 +137,7 @@ type Estimator interface {
 	Estimate(Input) (Forecast, error)
 }
 
-// Make works out the plan.
+// Make computes the plan.
 func Make(in Input, estimator Estimator) (*Plan, error) {
 	if err := in.check(); err != nil {
 		return nil, fmt.Errorf("planning: %w", err)
@@ -171,7 +169,7 @@ func machinesOf(p bidding.Plan) (n int) {
 	return n
 }
 
-// crowdedOut warns of a limit by the hour that keeps the fleet small from the start.
+// crowdedOut warns of an hourly limit that keeps the fleet small from the start.
 func (p *Plan) crowdedOut(bought, wanted int) {
 	switch {
 	case bought >= wanted:
@@ -210,7 +208,7 @@ func (in Input) onDemand() bool {
 	return all && in.Program == nil
 }
 
-// job returns the policy's view of the job, when it was started at a time and some work is done.
+// job returns the policy's view of the job, given its start and the work done.
 func (in Input) job(started time.Time, done float64) bidding.Job {
 	vcpuHours := func(work float64) float64 { return work / in.RatePerVCPU / time.Hour.Seconds() }
 	reliable := in.Reliable
@@ -242,7 +240,7 @@ func knownAt(pools []bidding.Candidate, now time.Time) []bidding.Candidate {
 	return known
 }
 
-// warn says what the plan's middle estimate cannot meet.
+// warn says which of the job's limits the plan's middle estimate cannot meet.
 func (p *Plan) warn() []string {
 	var warnings []string
 	if of := p.Input.Program; of != nil {
@@ -279,7 +277,7 @@ func (p *Plan) warn() []string {
 	return warnings
 }
 
-// regions warns of pools of several: an installation, and the fake cloud, are one region's.
+// regions warns of pools in several regions: an installation, like the fake cloud, is in one.
 func (p *Plan) regions() string {
 	var regions []string
 	for _, c := range p.Input.Pools {

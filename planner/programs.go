@@ -12,21 +12,21 @@ import (
 	"github.com/tierml/tierml/internal/terminal"
 )
 
-// Program is what a plan says of a program of the user's own.
+// Program is what a plan says about a program of the user's own.
 type Program struct {
 	Tasks, Count int
-	Elastic      bool    // only the rank on a lost machine starts again
-	Least        int     // machines that a gang begins on
+	Elastic      bool    // only the rank on a lost machine restarts
+	Least        int     // machines with which a gang starts
 	Trials       bool    // the tasks are trials of a sweep
-	Share        float64 // of their steps that are done, as some are dropped after feedback
+	Share        float64 // of their steps that are done, as some trials are dropped after feedback
 	Hours        float64 // of one program on a machine of type On, in market time
 	On           string
 	GPUs         string  // of the machines that may be bought; empty = none is requested
-	Pretended    bool    // machines have the type and its price, not the device
+	Pretended    bool    // machines have the type and its price, but not the device
 	Basis        string  // of Hours
-	Cores        float64 // cores' worth of processor time that it took in the last run; 0 = nobody knows
-	Filled       bool    // those were all that its machine had
-	Memory       int64   // the most bytes that one of its processes held then
+	Cores        float64 // processor time per time that it used in the last run, in cores; 0 = unknown
+	Filled       bool    // those were all cores of its machine
+	Memory       int64   // the maximum memory of one of its processes then, in bytes
 	Image        string  // of the container; empty = none
 	Workdir      Workdir
 	Setup        bool
@@ -34,11 +34,11 @@ type Program struct {
 	Store        string
 	State        string        // its folder; empty = it has none
 	Every        time.Duration // market time
-	// StateBytes is the size of one program's state on one machine; 0 = unknown. Rate is at which it travels, in bytes per second.
+	// StateBytes is the size of one program's state on one machine; 0 = unknown. Rate is the speed of its transfer, in bytes per second.
 	StateBytes int64
 	Rate       float64
 	Notice     time.Duration // wall clock
-	// Disk is what a machine has of it for state, in bytes; 0 = unknown.
+	// Disk is the space for state on a machine's disk, in bytes; 0 = unknown.
 	Disk int64
 }
 
@@ -49,21 +49,21 @@ func (p *Program) unit() string {
 	return "task"
 }
 
-// Workdir is a folder that is sent to each machine; Packed is its size on the way.
+// Workdir is a folder that is sent to each machine; Packed is its compressed size.
 type Workdir struct {
 	Path          string
 	Files         int
 	Bytes, Packed int64
-	// Largest are the largest files that travel; Ignored is what stays behind because a .gitignore names it.
+	// Largest are the largest files sent; Ignored is what is left out because a .gitignore names it.
 	Largest, Ignored string
 }
 
-// flush returns how long a state takes to the store, by the wall clock.
+// flush returns how long a state takes to reach the store, in wall-clock time.
 func (p *Program) flush() time.Duration {
 	return time.Duration(float64(p.StateBytes) / p.Rate * float64(time.Second))
 }
 
-// tooLarge says that a state does not fit into a notice; empty = it does, or that is unknown.
+// tooLarge says that a state cannot be saved within an eviction notice; empty = it can, or that is unknown.
 func (p *Program) tooLarge() string {
 	if p.State == "" || p.StateBytes == 0 || p.flush() < p.Notice {
 		return ""
@@ -102,7 +102,7 @@ const (
 	gbMonth    = 0.023
 )
 
-// mirroring returns what mirroring costs in a store that charges for requests, in dollars per hour of a program, at the most.
+// mirroring returns the maximum cost of mirroring in a store that charges for requests, in dollars per hour of a program.
 func (p *Program) mirroring() (usd float64, known bool) {
 	if !strings.HasPrefix(p.Store, "s3://") || p.StateBytes == 0 || p.Every <= 0 {
 		return 0, false
@@ -114,7 +114,7 @@ func (p *Program) mirroring() (usd float64, known bool) {
 	return perSave*saves*writes1000/1000 + 2*float64(p.StateBytes)/1e9*gbMonth/hoursOfAMonth, true
 }
 
-// fewCores is below how many cores' worth the smallest machines do as much as others.
+// fewCores is the number of cores in use below which the smallest machines do as much as others.
 const fewCores = 2
 
 // writeProgram says what is run, and what is sent where.

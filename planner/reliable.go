@@ -21,22 +21,22 @@ import (
 )
 
 // With `reliable: auto` the reliable tier is as small as it can be. It holds the model while machines come and go, so its memory and
-// its network are what count; its vCPUs work in stages 1 and 2 alone, and cost what machines on demand cost.
+// network matter; its vCPUs are busy only in stages 1 and 2, at on-demand prices.
 
 const (
-	// systemMiB is what the system of a small machine takes of its memory, where tiers.UsableMemory leaves less.
+	// systemMiB is the memory used by the system of a small machine, where tiers.UsableMemory leaves less.
 	systemMiB = 512
-	// mostReliable is how many machines are tried, and oneMore by how much their price counts for more with each beyond the first: it is
-	// one more that may fail.
+	// mostReliable is the maximum number of machines considered; oneMore is the surcharge on their price for each beyond the first, as it
+	// is one more that may fail.
 	mostReliable = 8
 	oneMore      = 0.02
 )
 
-// ReliableNeed is what the reliable tier has to do, besides what its count decides.
+// ReliableNeed is what the reliable tier has to do, apart from what its count decides.
 type ReliableNeed struct {
 	Schema *ps.Schema
-	Worker int64   // bytes that its worker takes, whatever the data are
-	Data   int64   // of all splits, in bytes, which each machine loads before the job stands; 0 = unknown
+	Worker int64   // bytes that its worker needs, whatever the data
+	Data   int64   // of all splits, in bytes, which each machine loads before the job is ready; 0 = unknown
 	Work   float64 // the whole job's, in vCPU hours; 0 = unknown
 }
 
@@ -44,24 +44,24 @@ type ReliableNeed struct {
 type ReliableOption struct {
 	Fleet
 	PerHour market.USD // that the machines cost together
-	// Memory and Network, in bytes and in bytes per wall-clock second, are what each machine needs, and what it has for it.
+	// Memory and Network, in bytes and in bytes per wall-clock second, are what each machine needs, and what it has.
 	Memory, HasMemory   int64
 	Network, HasNetwork float64
 	Refused             string // why it cannot be the reliable tier; "" = it can
 	score               float64
-	dear                bool // it is refused for its price alone
+	dear                bool // it is refused only for its price
 }
 
 // Sizing is how the reliable tier was chosen.
 type Sizing struct {
-	Options []ReliableOption // the best of each type, those that can first, the cheapest first
-	Why     string           // where nothing was chosen, the reason
+	Options []ReliableOption // the best of each type, suitable ones first, then by price
+	Why     string           // the reason if nothing was chosen
 }
 
 // chosen reports whether the tier is the first of the options.
 func (s *Sizing) chosen() bool { return len(s.Options) > 0 && s.Options[0].Refused == "" }
 
-// SizesReliable reports whether a job leaves its reliable tier open. By policy on-demand the tier is the whole fleet.
+// SizesReliable reports whether a job leaves its reliable tier open. With the policy on-demand the tier is the whole fleet.
 func SizesReliable(job *config.Job) bool {
 	return job.Reliable.Auto() && job.Reliable.Count > 0 && !job.Restarts() && job.Policy != (bidding.OnDemand{}).Name()
 }
@@ -69,9 +69,9 @@ func SizesReliable(job *config.Job) bool {
 // SizeReliable chooses the reliable tier of a job that leaves it open, and changes the choice. A declared type stays.
 //
 // Memory: model, undo, pending sums, contributions and two cuts (AdmitMemory). Network, sustained: a cut of every row at the planned
-// interval in the share of the link that cuts may take, and in the part of an eviction's warning that a flush may take. Cost per hour: the
-// machines' price, less the work that they do next to transient ones at the price of that work on the cheapest pool, and what the fleet
-// costs while it waits for a tier that still loads the data.
+// interval in the share of the link that cuts may use, and in the part of an eviction notice that a flush may use. Cost per hour: the
+// machines' price, minus their work next to transient machines at its price on the cheapest pool, plus what the fleet costs while it waits
+// for a tier that is still loading the data.
 func SizeReliable(job *config.Job, choice *Resolved, catalog *market.Catalog, need ReliableNeed) (Sizing, error) {
 	want := job.Reliable
 	switch {
@@ -112,7 +112,7 @@ func SizeReliable(job *config.Job, choice *Resolved, catalog *market.Catalog, ne
 	return out, nil
 }
 
-// unsized takes the cheapest type of resources.any_of, which Resolve has chosen, where its price allows that.
+// unsized takes the cheapest type of resources.any_of, which Resolve has chosen, if its price allows that.
 func unsized(job *config.Job, choice *Resolved, why string) (Sizing, error) {
 	if t := choice.Reliable.Type; highestPrice(job, t) > 0 && t.OnDemand > highestPrice(job, t) {
 		return Sizing{}, job.Fault("reliable", fmt.Sprintf("the cheapest type of resources.any_of, %s, costs $%s an hour on demand, above max_price", t.Name, t.OnDemand),
@@ -131,7 +131,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// sizer goes through the types.
+// sizer tries the types.
 type sizer struct {
 	job     *config.Job
 	choice  *Resolved
@@ -145,7 +145,7 @@ type sizer struct {
 	options []ReliableOption
 }
 
-// market looks for the work that the reliable tier's own competes with.
+// market finds the work with which the reliable tier's own competes.
 func (s *sizer) market() {
 	for _, c := range s.choice.Pools {
 		if arch := cmp.Or(c.Type.Arch, market.ArchOf(c.Type.Name)); !slices.Contains(s.archs, arch) {
@@ -172,7 +172,7 @@ func (s *sizer) market() {
 	}
 }
 
-// machines returns how many transient machines are wanted, of the cheapest pool.
+// machines returns how many transient machines are wanted, from the cheapest pool.
 func (s *sizer) machines() float64 {
 	if s.choice.Want.VCPU == 0 || s.machine == 0 {
 		return float64(s.choice.Want.Machines)
@@ -180,7 +180,7 @@ func (s *sizer) machines() float64 {
 	return math.Ceil(float64(s.choice.Want.VCPU) / s.machine)
 }
 
-// add adds the least number of machines of a type that will do, or the reason why none will.
+// add adds the smallest sufficient number of machines of a type, or the reason why none suffices.
 func (s *sizer) add(t market.InstanceType, known bool, first, last int) {
 	var best ReliableOption
 	for count := first; count <= last; count++ {
@@ -218,8 +218,8 @@ func (s *sizer) option(t market.InstanceType, known bool, count int) ReliableOpt
 	return o
 }
 
-// network returns what a machine needs to take in a cut of this many bytes at the planned interval, and within a
-// warning.
+// network returns the bandwidth that a machine needs to receive a cut of this many bytes at the planned interval, and within an eviction
+// notice.
 func (s *sizer) network(cut float64) float64 {
 	need := cut / (training.MostShare * s.tempo.Wall(s.tempo.CutEvery).Seconds())
 	if notice := s.notice.Seconds(); notice > 0 {
@@ -228,17 +228,17 @@ func (s *sizer) network(cut float64) float64 {
 	return need
 }
 
-// score returns what the machines cost an hour, in billionths of a dollar, their work taken off and the wait for them added.
+// score returns what the machines cost per hour, in billionths of a dollar, minus their work and plus the wait for them.
 func (s *sizer) score(o *ReliableOption) float64 {
 	works := 1.0
 	thresholds := tiers.Thresholds{TwoAbove: s.job.Stages.TwoAbove, ThreeAbove: s.job.Stages.ThreeAbove}
 	fleet := s.machines() * s.machine
-	slow := o.Type.WorkRate() < fleet/float64(max(s.need.Schema.Splits, 1)) // a machine that would hold up a split gets none
+	slow := o.Type.WorkRate() < fleet/float64(max(s.need.Schema.Splits, 1)) // a machine that would delay a split gets none
 	if slow || tiers.StageFor(int(s.machines()), o.Count, thresholds) == tiers.Stage3 {
 		works = s.alone
 	}
 	price := float64(o.PerHour) * (1 + oneMore*float64(o.Count-1))
-	// Its work counts as one worker's at most, and at no more than its price: the workers are bought apart.
+	// Its work counts as at most one worker's, and at most at its price: the workers are bought separately.
 	score := price - min(works*min(float64(o.Count)*o.Type.WorkRate(), s.machine)*s.perWork, price)
 	if s.need.Data == 0 || s.need.Work == 0 || o.Type.Bandwidth == 0 || fleet == 0 {
 		return score
@@ -248,7 +248,7 @@ func (s *sizer) score(o *ReliableOption) float64 {
 	return score + wait*fleet*s.perWork/(s.need.Work/fleet) // once in the job's hours
 }
 
-// refusal is the fault of a job for which `most` machines of no type will do, with the figures of the nearest.
+// refusal is the fault of a job for which `most` machines of no type suffice, with the figures of the nearest.
 func (s *sizer) refusal(most int) error {
 	for _, o := range s.options { // sorted: the first is the cheapest
 		if o.dear {
@@ -269,13 +269,13 @@ func (s *sizer) refusal(most int) error {
 		"write a reliable.count above "+fmt.Sprint(nearest.Count)+", choose a smaller model, or declare reliable.type")
 }
 
-// Shown of a sizing, besides the choice: the next that would do, and the cheapest that would not.
+// Options shown in addition to the choice: the next suitable ones, and the cheapest unsuitable ones.
 const (
 	shownNext    = 2
 	shownRefused = 2
 )
 
-// shown returns the options that a plan lists, those that would do first.
+// shown returns the options that a plan lists, suitable ones first.
 func (s *Sizing) shown() []ReliableOption {
 	var will, not []ReliableOption
 	for _, o := range s.Options {
@@ -290,7 +290,7 @@ func (s *Sizing) shown() []ReliableOption {
 	return append(will[:min(len(will), 1+shownNext)], not[:min(len(not), shownRefused)]...)
 }
 
-// writeSizing shows how the reliable tier was chosen, where the job leaves it open.
+// writeSizing shows how the reliable tier was chosen, if the job leaves it open.
 func (p *Plan) writeSizing(b *terminal.Text, s Style) {
 	if p.Sizing.Why != "" {
 		s.paragraph(b, 2, "", "Reliable machines: "+p.Sizing.Why+".")

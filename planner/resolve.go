@@ -21,7 +21,7 @@ type Offer struct {
 	Hints   bidding.Hints // that the provider gives
 }
 
-// Resolved is what a job's words mean on a given market.
+// Resolved is the meaning of a job's words on a given market.
 type Resolved struct {
 	Want     bidding.Want
 	Pools    []bidding.Candidate // sorted by pool
@@ -30,8 +30,8 @@ type Resolved struct {
 	OnDemand []OnDemandType // sorted by pool
 }
 
-// Resolve finds what a job asks for among the offers. What it does not find is reported as config.Faults, with
-// the place in the job file. Catalog gives the on-demand types of a region, which need not have a spot price.
+// Resolve finds what a job requests among the offers. What it does not find is reported as config.Faults, with the place in the job file.
+// Catalog gives the on-demand types of a region, which need not have a spot price.
 func Resolve(job *config.Job, offers []Offer, catalog *market.Catalog) (Resolved, error) {
 	r := &resolver{job: job, offers: slices.Clone(offers), catalog: catalog}
 	slices.SortFunc(r.offers, func(a, b Offer) int { return a.Pool.Compare(b.Pool) })
@@ -58,7 +58,7 @@ type resolver struct {
 	offers  []Offer
 	catalog *market.Catalog
 	choice  Resolved
-	alike   float64 // the rate of all machines of a program, that of the first; 0 = none was found yet
+	alike   float64 // the rate of all machines of a program, that of the first; 0 = none found yet
 	faults  config.Faults
 }
 
@@ -66,7 +66,7 @@ func (r *resolver) fault(field, problem, instead string) {
 	r.faults = append(r.faults, r.job.Fault(field, problem, instead)...)
 }
 
-// names lists one property of the offers, each once, in order.
+// names lists one property of the offers, without duplicates, in order.
 func (r *resolver) names(of func(Offer) string) []string {
 	var names []string
 	for _, o := range r.offers {
@@ -79,7 +79,7 @@ func (r *resolver) names(of func(Offer) string) []string {
 func zoneOf(o Offer) string { return o.Pool.Zone }
 func typeOf(o Offer) string { return o.Pool.Type }
 
-// zones makes sure that the zones exist and drops the offers elsewhere.
+// zones checks that the zones exist and drops the offers elsewhere.
 func (r *resolver) zones() {
 	wanted := r.job.Resources.Zones
 	if len(wanted) == 0 {
@@ -113,7 +113,7 @@ func Admits(m config.Machine, t market.InstanceType) bool {
 	return m.CPUs.Admits(t.VCPU) && m.Memory.Admits(t.MemoryMiB) && (m.Arch == "" || m.Arch == t.Arch) && m.GPU.Admits(t.GPU)
 }
 
-// highestPrice returns the most that a machine of a type may cost in an hour; 0 = there is no limit.
+// highestPrice returns the maximum price of a machine of a type per hour; 0 = there is no limit.
 func highestPrice(job *config.Job, t market.InstanceType) market.USD {
 	for _, m := range job.Resources.AnyOf {
 		if Admits(m, t) {
@@ -156,8 +156,7 @@ func (r *resolver) pools() {
 	slices.SortFunc(r.choice.OnDemand, func(a, b OnDemandType) int { return a.Pool.Compare(b.Pool) })
 }
 
-// pool takes an offer up, and what the same machines cost on demand: where the job's limit allows that, they may be
-// bought instead of spot machines.
+// pool adds an offer, and the same machines on demand: where the job's limit allows it, they may be bought instead of spot machines.
 func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
 	switch o.Type.Rate = rate; {
 	case rate > 0:
@@ -165,13 +164,13 @@ func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
 		o.Type.Rate = float64(o.Type.GPU.Count)
 	default:
 		full, _ := shapes.Complete(o.Type)
-		o.Type.Rate = full.Rate // of burstable types, what they do for as long as they run
+		o.Type.Rate = full.Rate // for burstable types, their rate at full speed
 		if r.job.Run != "" && !slices.ContainsFunc(r.job.Resources.AnyOf, func(m config.Machine) bool { return m.Rate > 0 }) {
 			if cores := r.job.Cores(); cores > 0 {
 				o.Type.Rate = min(full.WorkRate(), cores)
 				break
 			}
-			r.alike = cmp.Or(r.alike, full.WorkRate()) // how many vCPUs a program uses nobody knows
+			r.alike = cmp.Or(r.alike, full.WorkRate()) // nobody knows how many vCPUs a program uses
 			o.Type.Rate = r.alike
 		}
 	}
@@ -221,7 +220,7 @@ func (r *resolver) noGPU(field string, m config.Machine) {
 		len(r.names(typeOf)), some(r.names(zoneOf))), instead)
 }
 
-// gigabytes returns a GPU's memory as its vendor has it: of some in powers of 2, of others in powers of 10.
+// gigabytes returns a GPU's memory as its vendor states it: for some in powers of 2, for others in powers of 10.
 func gigabytes(g market.GPU) float64 {
 	if g.MemoryMiB%1024 == 0 {
 		return float64(g.MemoryMiB / 1024)
@@ -241,7 +240,7 @@ func (r Resolved) GPUs() string {
 	return some(slices.Compact(with))
 }
 
-// reliable picks the machines that stay: the named type, or the cheapest on demand of the pools picked.
+// reliable picks the machines that stay: the named type, or the cheapest on-demand type of the pools picked.
 func (r *resolver) reliable() {
 	want := r.job.Reliable
 	zone, region := want.Zone, r.choice.Pools[0].Pool.Region
@@ -258,7 +257,7 @@ func (r *resolver) reliable() {
 		return
 	}
 	t, ok := r.catalog.Lookup(region, want.Type)
-	if want.Auto() { // until SizeReliable knows what it has to do
+	if want.Auto() { // until SizeReliable knows its needs
 		t, ok = r.cheapest()
 	}
 	if !ok {
@@ -270,7 +269,7 @@ func (r *resolver) reliable() {
 		r.fault("reliable.committed", "workers may be "+t.Name+" on demand, too, and which of them the commitment would pay for is open",
 			"take "+t.Name+" out of resources.any_of, or remove the line")
 	}
-	for _, o := range r.choice.OnDemand { // a declared rate is that of the type, whatever its machines are for
+	for _, o := range r.choice.OnDemand { // a declared rate is that of the type, whatever its machines are used for
 		if o.Type.Name == t.Name && o.Type.Rate > 0 {
 			t.Rate = o.Type.Rate
 		}
@@ -291,7 +290,7 @@ func (r *resolver) cheapest() (market.InstanceType, bool) {
 	return best.Type, true
 }
 
-// capacity gives the limits of the fake cloud's pools.
+// capacity returns the limits of the fake cloud's pools.
 func (r *resolver) capacity() {
 	r.choice.Capacity = map[market.Pool]int{}
 	for _, name := range slices.Sorted(maps.Keys(r.job.Local.Capacity)) {

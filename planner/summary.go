@@ -11,8 +11,8 @@ import (
 // MinStarts is how many past starts a forecast needs.
 const MinStarts = 24
 
-// rangeOf sorts runs that did not finish behind all others, since their figures are only lower bounds: what
-// falls on one is open. When even the middle does, nothing is known.
+// rangeOf sorts runs that did not finish last, since their figures are only lower bounds: an end that falls on one is open. If even the
+// middle does, nothing is known.
 func rangeOf[T cmp.Ordered](runs []Run, figure func(Run) T) Range[T] {
 	sorted := slices.Clone(runs)
 	slices.SortFunc(sorted, func(a, b Run) int {

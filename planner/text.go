@@ -19,18 +19,17 @@ import (
 // Width is the number of columns that the text of a plan fits in.
 const Width = 100
 
-// Style says how the text looks.
+// Style says what the text looks like.
 type Style struct {
 	// Color marks chosen pools and warnings; off for files, pipes and NO_COLOR.
 	Color bool
-	// Speed is market seconds per wall-clock second, to say what the expected time is for the reader; 0 or
-	// 1 = they are the same.
+	// Speed is market seconds per wall-clock second, to express the expected time in the reader's time; 0 or 1 = they are the same.
 	Speed float64
-	// Width is that of the terminal; 0, or more than the constant = the constant.
+	// Width is that of the terminal; 0, or more than the constant, means the constant.
 	Width int
 }
 
-// width returns how many columns there are.
+// width returns the number of columns.
 func (s Style) width() int {
 	if s.Width == 0 {
 		return Width
@@ -41,7 +40,7 @@ func (s Style) width() int {
 // narrow: there is no room for a column of labels.
 func (s Style) narrow() bool { return s.width() < 60 }
 
-// labelled adds words next to a label of this many columns; where there is little room, behind it.
+// labelled adds words next to a label of this many columns; if there is little room, after it.
 func (s Style) labelled(b *terminal.Text, columns int, label, words string) {
 	if s.narrow() {
 		first, blank := "  ", "    "
@@ -89,7 +88,7 @@ func (s Style) table(b *terminal.Text, g *grid.Grid, code func(row int) string) 
 	}
 }
 
-// How many columns labels take: names alone, and with figures.
+// How many columns labels need: names alone, and with figures.
 const (
 	labels  = 20
 	figures = 29
@@ -102,7 +101,7 @@ const (
 	faint  = "\x1b[2m"
 )
 
-// paint adds a line that begins with indent, in a colour if there are any.
+// paint adds a line that starts with indent, in a colour if colours are on.
 func (s Style) paint(b *terminal.Text, indent, code, text string) {
 	if !s.Color {
 		code = ""
@@ -139,7 +138,7 @@ func (p *Plan) writePrediction(b *terminal.Text, s Style) {
 	}
 }
 
-// outside says that the run from the job's own start does not lie in the range of the past starts, and what differs.
+// outside says that the run from the job's own start is not in the range of the past starts, and why.
 func (p *Plan) outside() string {
 	f, run := p.Forecast, p.Prediction
 	where := cmp.Or(side(f.Cost, run.Cost), side(f.Time, run.Time))
@@ -171,7 +170,7 @@ func side[T cmp.Ordered](r Range[T], figure T) string {
 	return ""
 }
 
-// cut says by what the run would be ended before it is done; "" = by nothing.
+// cut says which limit would end the run before it is done; "" = none.
 func (p *Plan) cut() string {
 	switch run := p.Prediction; {
 	case run.Finished:
@@ -220,7 +219,7 @@ func (p *Plan) writeAssumed(b *terminal.Text, s Style) {
 	}
 }
 
-// writeSources says where the prices come from, where that is not plain from the job file.
+// writeSources says where the prices come from, if that is not obvious from the job file.
 func (p *Plan) writeSources(b *terminal.Text, s Style) {
 	if len(p.Input.Sources) == 0 {
 		return
@@ -282,7 +281,7 @@ func (p *Plan) writePools(b *terminal.Text, s Style) {
 		if noSpot && pool.Pool.Class == market.Spot {
 			continue
 		}
-		if onSpot && pool.Pool.Class == market.OnDemand && !pool.Chosen { // its price is all that there is to say
+		if onSpot && pool.Pool.Class == market.OnDemand && !pool.Chosen { // only its price matters
 			spare = append(spare, pool)
 		} else {
 			shown = append(shown, pool)
@@ -317,7 +316,7 @@ func (p *Plan) writePools(b *terminal.Text, s Style) {
 	}
 }
 
-// writeSpare prints on-demand pools, whose price is all that there is to say, in a line of their own, cheapest first, at most four.
+// writeSpare prints on-demand pools, of which only the price matters, in a line of their own, cheapest first, at most four.
 func writeSpare(b *terminal.Text, s Style, title string, spare []Pool) {
 	if len(spare) == 0 {
 		return
@@ -362,7 +361,7 @@ func (p Pool) cells() []string {
 	}
 }
 
-// perHour returns a price to a hundredth of a cent, as providers print them.
+// perHour formats a price to a hundredth of a cent, as providers print them.
 func perHour(price market.USD) string {
 	const unit = market.Dollar / 10_000
 	rounded := (price + unit/2) / unit
@@ -405,7 +404,7 @@ func (p *Plan) writeExpectation(b *terminal.Text, s Style) {
 	}
 }
 
-// kept says how many forecasts that could have been made at the past starts held.
+// kept says how many of the forecasts that could have been made at the past starts held.
 func (f Forecast) kept() string {
 	c, t := f.CostRecord, f.TimeRecord
 	if c.Plans == 0 || t.Plans == 0 {
@@ -416,10 +415,10 @@ func (f Forecast) kept() string {
 
 func (r Record) share() string { return fmt.Sprintf("%.0f %%", 100*float64(r.Inside)/float64(r.Plans)) }
 
-// differs is from what part on two figures of one plan need a word.
+// differs is the difference from which two figures of one plan need an explanation.
 const differs = 0.2
 
-// atOdds says why the forecast is not what the job came to before, or what the table of policies says.
+// atOdds says why the forecast differs from the job's earlier result, or from the table of policies.
 func (p *Plan) atOdds() (why []string) {
 	f := p.Forecast
 	if !f.Cost.Known {

@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/elasticity/tuning"
 )
 
-// Tuning returns what the settings of a job are sought by while it trains; nil when they are not, with the reason if the job asks for it.
-// Known are settings that served such jobs.
+// Tuning returns how a job's settings are searched during training; nil if they are not, with the reason if the job requests it. Known are
+// settings that served such jobs.
 func Tuning(job *config.Job, reliable int, known []tuning.Known) (o *tuning.Options, off string) {
 	switch {
 	case !job.TunesTraining():
@@ -25,7 +25,7 @@ func Tuning(job *config.Job, reliable int, known []tuning.Known) (o *tuning.Opti
 	return o, ""
 }
 
-// TuningText returns what is said of a job's settings before it starts; empty if the job does not ask.
+// TuningText describes a job's settings before it starts; empty if the job does not request tuning.
 func TuningText(job *config.Job, choice Resolved, known []tuning.Known) string {
 	o, off := Tuning(job, choice.Reliable.Count, known)
 	if o == nil {

@@ -9,24 +9,23 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Worth is what choices of the job are worth compared with the next best ones, by simulations from the same past
-// starts.
+// Worth compares choices of the job with the next best ones, by simulations from the same past starts.
 type Worth struct {
 	Starts  int
 	Tier    *TierWorth // nil = the job has no reliable tier, or cannot do without
-	Waiting *Waiting   // nil = nothing ends sooner, or the job prefers time already
+	Waiting *Waiting   // nil = nothing ends sooner, or the job already prefers time
 }
 
 // TierWorth compares the reliable tier with kill and restart.
 type TierWorth struct {
-	With, Without market.USD // means where prices alone take machines
-	// From is the machine hours to one eviction for capacity from which on the tier pays; 0 = it pays at no rate that was tried, and with
-	// Always it pays without any.
+	With, Without market.USD // means where only prices take machines away
+	// From is the number of machine hours per eviction for capacity from which the tier pays off; 0 = it does at no rate tried, and with
+	// Always it does without any.
 	From   float64
 	Always bool
 }
 
-// Waiting is what ends sooner where time is preferred.
+// Waiting is what would end sooner if time were preferred.
 type Waiting struct {
 	Policy string
 	Sooner time.Duration

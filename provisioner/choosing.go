@@ -9,17 +9,17 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Allocation is by what a provider chooses among the spot pools of a Request that names several. The words are EC2's
+// Allocation is a provider's criterion for choosing among the spot pools of a Request that names several. The words are EC2's
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html).
 type Allocation string
 
 // The allocations.
 const (
-	PriceCapacityOptimized Allocation = "price-capacity-optimized" // the cheapest of those that are least likely to be taken back
-	CapacityOptimized      Allocation = "capacity-optimized"       // the least likely to be taken back, whatever they cost up to the bid
+	PriceCapacityOptimized Allocation = "price-capacity-optimized" // the cheapest among those least likely to be taken back
+	CapacityOptimized      Allocation = "capacity-optimized"       // the least likely to be taken back, whatever their price up to the bid
 )
 
-// Refusal is why a pool of a Request gave nothing, or less than was asked of it.
+// Refusal is why a pool of a Request yielded nothing, or less than requested.
 type Refusal struct {
 	Pool market.Pool
 	Err  error // wraps one of the contract's, as errors of Launch do

@@ -2,19 +2,17 @@ package provisioner
 
 import "errors"
 
-// Errors that callers distinguish (errors.Is); adapters wrap the provider's own words with them.
+// Errors that callers distinguish (errors.Is); adapters wrap the provider's own errors with them.
 var (
 	// ErrNoCapacity: the pool has no machine left now. Another pool may.
 	ErrNoCapacity = errors.New("no capacity")
 	// ErrPriceTooLow: the pool's price is above the bid now.
 	ErrPriceTooLow = errors.New("bid is below the spot price")
-	// ErrLimit: the account may not have more; trying again does not help until machines end or the
-	// provider raises the limit.
+	// ErrLimit: the account may not have more; retrying does not help until machines end or the provider raises the limit.
 	ErrLimit = errors.New("account limit reached")
 	// ErrThrottled: too many calls; the same call will work later.
 	ErrThrottled = errors.New("request rate limit reached")
-	// ErrTemporary: the provider or the way to it failed; the call may have been carried out or not, and
-	// trying again is right.
+	// ErrTemporary: the provider or the connection to it failed; the call may or may not have been carried out, and retrying is right.
 	ErrTemporary = errors.New("temporary failure")
 	// ErrNotFound: something that the request names does not exist.
 	ErrNotFound = errors.New("not found")
@@ -34,7 +32,7 @@ func Definite(err error) bool {
 	return false
 }
 
-// Retryable reports whether the same call may work if it is made again a little later.
+// Retryable reports whether the same call may succeed a little later.
 func Retryable(err error) bool {
 	return errors.Is(err, ErrThrottled) || errors.Is(err, ErrTemporary)
 }

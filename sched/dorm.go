@@ -183,7 +183,7 @@ func (o Dorm) problem(d *drafts, out map[string]bool) *problem {
 	return p
 }
 
-// mostUnits is n_max in units: at most MostWorkers of them are workers.
+// mostUnits is n_max in units: at most MostWorkers are workers.
 func (c *draft) mostUnits() int {
 	if c.MostWorkers == 0 {
 		return math.MaxInt32

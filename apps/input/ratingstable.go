@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/apps/parallel"
 )
 
-// ratingsTable puts ratings into order. Ids are counted as they come, so that what is sorted is short whole numbers: users by
-// counting, and each user's items alone. Ratings that do not fit in memory are first dealt out by ranges of users that do.
+// ratingsTable sorts ratings. Ids are numbered as they come, so that only small integers are sorted: users by counting sort, then each
+// user's items. Ratings that do not fit in memory are first partitioned into ranges of users that do.
 type ratingsTable struct {
 	limit        int64 // bytes of an array in memory
 	users, items idTable
@@ -21,7 +21,7 @@ type ratingsTable struct {
 	kept         array[Rated]
 }
 
-// rated is a rating in the file's order; user and item are places in their tables.
+// rated is a rating in the file's order; user and item are indexes into their tables.
 type rated struct {
 	user uint32
 	Rated
@@ -44,7 +44,7 @@ func (t *ratingsTable) add(some ratingPart) error {
 	return t.given.add(block)
 }
 
-// sorted gives the ratings in order. Of several lines about the same user and item it keeps the last.
+// sorted returns the ratings in order. If several lines have the same user and item it keeps the last.
 func (t *ratingsTable) sorted() (r Ratings, err error) {
 	var users, items []uint32
 	r.Users, r.UserNames, users = t.users.ranked()
@@ -83,10 +83,10 @@ func (t *ratingsTable) sorted() (r Ratings, err error) {
 	return r, err
 }
 
-// userRange is users by their ranks.
+// userRange is a range of users by rank.
 type userRange struct{ first, end int }
 
-// ranges cuts the users where the ratings of a range would no longer fit in memory.
+// ranges splits the users where the ratings of a range would exceed the memory.
 func (t *ratingsTable) ranges(start []int) (ranges []userRange) {
 	most := int(t.limit / int64(unsafe.Sizeof(Rated{})))
 	first := 0
@@ -99,7 +99,7 @@ func (t *ratingsTable) ranges(start []int) (ranges []userRange) {
 	return append(ranges, userRange{first, len(start) - 1})
 }
 
-// dealt gives the ratings of each range, in the file's order.
+// dealt yields the ratings of each range, in the file's order.
 func (t *ratingsTable) dealt(ranges []userRange, users []uint32) ([]*array[rated], error) {
 	if len(ranges) == 1 {
 		return []*array[rated]{&t.given}, nil
@@ -119,7 +119,7 @@ func (t *ratingsTable) dealt(ranges []userRange, users []uint32) ([]*array[rated
 	return parts, cmp.Or(err, fault)
 }
 
-// keep sorts each user's ratings of a range and keeps them, but for repeats.
+// keep sorts each user's ratings in a range and keeps them, without repeats.
 func (t *ratingsTable) keep(r *Ratings, of userRange, part []Rated) error {
 	base := r.Start[of.first]
 	user := func(u int) []Rated { return part[r.Start[u]-base : r.Start[u+1]-base] }
@@ -160,12 +160,12 @@ func byItem(a, b Rated) int { return cmp.Or(cmp.Compare(a.Item, b.Item), cmp.Com
 
 func (t *ratingsTable) close() error { return errors.Join(t.given.close(), t.kept.close()) }
 
-// idTable gives ids places in the order in which they come.
+// idTable numbers ids in the order in which they appear.
 type idTable struct {
 	ids   []int64 // below 0: the text texts[-1-id]
 	texts []string
 	known map[string]int64 // a text's id
-	slots []uint32         // a place, and one; by the id's hash, or the next slot that is free
+	slots []uint32         // an index plus one; at the id's hash, or the next free slot
 	shift uint
 }
 
@@ -199,7 +199,7 @@ func (t *idTable) placeOf(id int64, names []string) uint32 {
 	return t.place(own)
 }
 
-// find returns the slot of an id, or the one where it belongs.
+// find returns the slot of an id, or the slot where it belongs.
 func (t *idTable) find(id int64) uint64 {
 	slot := uint64(id) * 0x9e3779b97f4a7c15 >> t.shift // 2^64 by the golden ratio: Knuth, volume 3, section 6.4
 	for t.slots[slot] != 0 && t.ids[t.slots[slot]-1] != id {
@@ -221,8 +221,8 @@ func (t *idTable) grow() {
 	}
 }
 
-// ranked gives the ids, ascending, and each place's rank among them. Where any is a text, the ids are ranks, and names has what the
-// file says: whole numbers first.
+// ranked returns the ids, ascending, and the rank of each index. If any is a text, the ids are ranks, and names has the file's texts: whole
+// numbers first.
 func (t *idTable) ranked() (ids []int64, names []string, rank []uint32) {
 	order := make([]uint32, len(t.ids))
 	for i := range order {

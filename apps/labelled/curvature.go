@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// curvatureSample bounds the examples that curvature looks at: ranks are random, so the first are a sample.
+	// curvatureSample limits the number of examples for curvature: ranks are random, so the first are a sample.
 	curvatureSample = 20_000
 	powerSteps      = 30
 	// settled ends the iteration: the estimate has grown by a smaller share than this.
 	settled = 1e-8
-	// curvatureMargin makes up for the underestimate of iteration and sample.
+	// curvatureMargin compensates for the underestimate by iteration and sampling.
 	curvatureMargin = 1.05
 )
 

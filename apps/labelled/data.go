@@ -18,13 +18,13 @@ import (
 	"github.com/tierml/tierml/apps"
 )
 
-// Data describes the whole input once it is split: the Detail of the Dataset.
+// Data describes the whole input after splitting: the Detail of the Dataset.
 type Data struct {
 	// Features of a LIBSVM file (the largest index) or of an image (its pixels); 0 for a table.
 	Features int `json:"features,omitempty"`
-	// ZeroBased says that a LIBSVM file counts indices from 0.
+	// ZeroBased means that a LIBSVM file counts indices from 0.
 	ZeroBased bool `json:"zero_based,omitempty"`
-	// Headerless are the names of all columns of a table whose first line does not have them.
+	// Headerless are the names of all columns of a table whose first line lacks them.
 	Headerless []string `json:"headerless,omitempty"`
 	// Entries is the number of non-zero features over all training examples; 0 for a table.
 	Entries int64 `json:"entries,omitempty"`

@@ -19,10 +19,9 @@ const (
 	metadataColumns = "columns" // of a table without a line of names, as a JSON list
 )
 
-// Describe adds to a model file what is needed to encode examples as the model was trained on: "unit", by which raw
-// values of LIBSVM files and pixels are multiplied, or for tables the names of the "features" and the tensors
-// feature_mean and feature_scale, F32 [features]: (value - mean) / scale, which leaves words (0 or 1) as they are.
-// The names of a classification's "classes" are a JSON list too.
+// Describe adds to a model file what is needed to encode examples as the model was trained on: "unit", by which raw values of LIBSVM files
+// and pixels are multiplied, or for tables the names of the "features" and the tensors feature_mean and feature_scale, F32 [features]:
+// (value - mean) / scale, which leaves words (0 or 1) as they are. The names of a classification's "classes" are also a JSON list.
 func (t *Task) Describe(m *model.Model) {
 	m.Metadata["target"] = t.Target.Name
 	m.Metadata["unit"] = strconv.FormatFloat(t.Data.Unit, 'g', -1, 64)

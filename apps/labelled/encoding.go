@@ -22,7 +22,7 @@ type Encoding struct {
 
 	inputs   int
 	unit     float64
-	features map[string]int // of tables: a feature's place by its name
+	features map[string]int // of tables: a feature's index by name
 	means    []float32
 	scales   []float32
 
@@ -184,7 +184,7 @@ func (e *Encoding) columns(s *source) ([]column, error) {
 	}
 	inOrder := func(a, b string) int { return e.features[a] - e.features[b] }
 	for _, name := range slices.SortedFunc(maps.Keys(e.features), inOrder) {
-		word := strings.LastIndexByte(name, '=') // a word may have one, too
+		word := strings.LastIndexByte(name, '=') // a word may contain one, too
 		if there[name] || word >= 0 && slices.ContainsFunc(s.data.Columns, func(c Column) bool { return strings.HasPrefix(name, c.Name+"=") }) {
 			continue
 		}

@@ -22,7 +22,7 @@ type ColumnLook struct {
 	Words       bool
 	Different   int // values
 	Whole       bool
-	Counts      bool // each number is the one before and 1
+	Counts      bool // each number is the previous one plus 1
 	Missing     int
 	Least, Most float64
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// describe measures the training examples, in the order given. Cells are looked at row by row, where they lie.
+// describe measures the training examples, in the order given. Cells are read row by row, in memory order.
 func (s *source) describe(train []int) {
 	measures := make([]measure, len(s.data.Columns))
 	for i := range measures {
@@ -34,7 +34,7 @@ func (s *source) describe(train []int) {
 	}
 }
 
-// eachMeasured hands out the values of some rows, with their columns: a table's cells, or the labels.
+// eachMeasured yields the values of some rows, with their columns: a table's cells, or the labels.
 func (s *source) eachMeasured(rows []int, take func(column uint32, v float32)) {
 	for _, row := range rows {
 		if !s.data.Table() {
@@ -47,8 +47,8 @@ func (s *source) eachMeasured(rows []int, take func(column uint32, v float32)) {
 	}
 }
 
-// measure fills in what all values say (which there are) and what those to train on say. All values are seen, then those to train on
-// added, then their deviations measured.
+// measure computes the statistics of all values (which words exist) and of the training values. All values are visited, then the training
+// values are added, then their deviations measured.
 type measure struct {
 	column             *Column
 	seen               map[float32]int64 // training examples
@@ -73,7 +73,7 @@ func (m *measure) add(v float32) {
 	}
 }
 
-// center works the mean out. A model has its means and scales in 32 bits: training uses the same.
+// center computes the mean. A model has its means and scales in 32 bits: training uses the same.
 func (m *measure) center() { m.mean = float64(float32(m.sum / float64(m.column.Present))) }
 
 func (m *measure) deviate(v float32) {

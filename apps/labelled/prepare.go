@@ -46,7 +46,7 @@ func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (dataset apps.Data
 	s.describe(train)
 	var wait sync.WaitGroup
 	var largest float64
-	wait.Go(func() { largest = curvature(s, train) }) // which takes as long as to write the splits, and uses one core
+	wait.Go(func() { largest = curvature(s, train) }) // which takes as long as writing the splits, and uses one core
 	err = s.write(train, test, cut.Splits, create)
 	wait.Wait()
 	s.data.Curvature = largest
@@ -137,7 +137,7 @@ func looksSparse(text []byte) bool {
 		if len(words) == 0 {
 			continue
 		}
-		label, _, _ := bytes.Cut(words[0], []byte(":")) // and perhaps a weight
+		label, _, _ := bytes.Cut(words[0], []byte(":")) // and possibly a weight
 		if _, err := strconv.ParseFloat(string(label), 64); err != nil {
 			return false
 		}
@@ -182,7 +182,7 @@ func readSparse(in apps.Input, r io.Reader, how reading) (*source, error) {
 	return s, nil
 }
 
-// labelsName returns the name of the file of labels that belongs to a file of images; "" if the name does not say.
+// labelsName returns the name of the label file that belongs to an image file; "" if the name does not tell.
 func labelsName(images string) string {
 	images = images[strings.LastIndexAny(images, `/\`)+1:]
 	name := strings.Replace(strings.Replace(images, "images", "labels", 1), "idx3", "idx1", 1)

@@ -123,7 +123,7 @@ func (e *examples) decode(b []byte, count, features uint32) (rest []byte, err er
 	}
 	e.start = append(make([]int, 0, count+1), 0)
 	e.ranks, e.labels = slices.Grow(e.ranks, int(count)), slices.Grow(e.labels, int(count))
-	entries := (len(b) - int(count)*exampleSize) / entrySize // or less, where other examples follow
+	entries := (len(b) - int(count)*exampleSize) / entrySize // or less, if other examples follow
 	e.index, e.value = slices.Grow(e.index, entries), slices.Grow(e.value, entries)
 	for i := range count {
 		if len(b) < exampleSize {

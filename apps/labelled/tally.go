@@ -8,9 +8,9 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Tally gathers what a classifier says about examples whose classes are known. Its figures are scikit-learn's.
+// Tally collects a classifier's predictions for examples whose classes are known. Its metrics match scikit-learn's.
 type Tally struct {
-	classes     []string // and what the data has besides
+	classes     []string // and those that only the data has
 	known       int      // classes of the model
 	truth, said []int
 	scores      [][]float64 // of the second of two classes, or of each class, by example; nil beyond mostScores
@@ -19,12 +19,12 @@ type Tally struct {
 // mostScores bounds the memory of a tally.
 const mostScores = 1 << 24
 
-// NewTally is of a model with these classes.
+// NewTally creates a Tally for a model with these classes.
 func NewTally(classes []string) *Tally {
 	return &Tally{classes: slices.Clone(classes), known: len(classes), scores: [][]float64{}}
 }
 
-// Add takes an example in: its class, the place of the one predicted, and a score for each class, or for the second of two.
+// Add adds an example: its class, the index of the predicted one, and a score for each class, or for the second of two.
 func (t *Tally) Add(class string, predicted int, scores ...float64) {
 	at := slices.Index(t.classes, class)
 	if at < 0 {
@@ -33,7 +33,7 @@ func (t *Tally) Add(class string, predicted int, scores ...float64) {
 	t.AddPlace(at, predicted, scores...)
 }
 
-// AddPlace is Add of a class by its place.
+// AddPlace is Add with the class's index.
 func (t *Tally) AddPlace(class, predicted int, scores ...float64) {
 	t.truth, t.said = append(t.truth, class), append(t.said, predicted)
 	if len(scores) == 2 {
@@ -47,7 +47,7 @@ func (t *Tally) AddPlace(class, predicted int, scores ...float64) {
 	}
 }
 
-// Quality returns the figures; nil without examples.
+// Quality returns the metrics; nil without examples.
 func (t *Tally) Quality() *journal.Quality {
 	n := len(t.truth)
 	if n == 0 {
@@ -91,8 +91,8 @@ func (t *Tally) Quality() *journal.Quality {
 	return q
 }
 
-// auc returns the area under the curve of the receiver's operation: of two classes, or the mean of each against the others. Nil where
-// the examples do not have every class of the model.
+// auc returns the area under the receiver operating characteristic: for two classes, or the mean of each against the others. Nil if the
+// examples lack a class of the model.
 func (t *Tally) auc(are []int) *float64 {
 	if t.scores == nil || len(t.classes) != t.known || slices.Contains(are, 0) {
 		return nil
@@ -110,7 +110,7 @@ func (t *Tally) auc(are []int) *float64 {
 	return &area
 }
 
-// area returns the share of pairs, one of a class and one of another, that scores put in order; equal ones count a half.
+// area returns the share of pairs, one of each of two classes, that the scores order correctly; ties count half.
 func (t *Tally) area(column, class, ones int) float64 {
 	order := make([]int, len(t.truth))
 	for i := range order {

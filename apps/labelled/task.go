@@ -35,18 +35,18 @@ type Task struct {
 	// Entries is the number of features that are not missing (in tables) or not zero, over all training examples.
 	Entries int64
 
-	target  int   // the column's place
+	target  int   // the column's index
 	offsets []int // by column: its first feature; -1 for the target
 }
 
-// TargetParam declares the hyper-parameter that chooses the column to predict; usual is what is taken without it.
+// TargetParam declares the hyper-parameter that chooses the column to predict; usual is the default.
 func TargetParam(usual string) apps.Param {
 	return apps.Param{Name: "target", Default: 0, Min: 0, Max: 1e6, Whole: true, Column: true, Unit: "column, by name or from 1",
 		Why: "the column of a table to predict; 0: " + usual}
 }
 
-// Regression makes the task of predicting a number. Params choose the column (TargetParam); the usual one is a table's last
-// column of numbers. For other files than tables there is no choice.
+// Regression creates the task of predicting a number. Params choose the column (TargetParam); the usual one is a table's last column of
+// numbers. Files other than tables offer no choice.
 func Regression(dataset apps.Dataset, params apps.Params) (*Task, error) {
 	return newTask(dataset, params, func(columns []Column) int {
 		for i := len(columns) - 1; i >= 0; i-- {
@@ -63,7 +63,7 @@ func Regression(dataset apps.Dataset, params apps.Params) (*Task, error) {
 	})
 }
 
-// WeightsParam declares the hyper-parameter that weighs classes.
+// WeightsParam declares the hyper-parameter that weights classes.
 func WeightsParam() apps.Param {
 	return apps.Param{Name: "class_weights", Choices: weightNames, Unit: "a word",
 		Why: "with balanced an example counts examples / (classes * examples of its class), as in scikit-learn, so that a rare class is not left out"}
@@ -71,7 +71,7 @@ func WeightsParam() apps.Param {
 
 var weightNames = []string{"none", "balanced"}
 
-// Weights returns how much an example of each class counts, by the parameter's value; nil = all alike.
+// Weights returns the weight of an example of each class, by the parameter's value; nil = all equal.
 func (t *Task) Weights(values apps.Values) ([]float32, error) {
 	if values.Int("class_weights") == 0 {
 		return nil, nil
@@ -87,11 +87,11 @@ func (t *Task) Weights(values apps.Values) ([]float32, error) {
 	return weights, nil
 }
 
-// targetNames are what people call the column to predict.
+// targetNames are common names of the column to predict.
 var targetNames = []string{"class", "label", "target", "y"}
 
-// Classification makes the task of predicting a class. Params choose the column (TargetParam); the usual one is a table's
-// column named class, label, target or y, else the last one.
+// Classification creates the task of predicting a class. Params choose the column (TargetParam); the usual one is a table's column named
+// class, label, target or y, else the last one.
 func Classification(dataset apps.Dataset, params apps.Params) (*Task, error) {
 	return newTask(dataset, params, func(columns []Column) int {
 		for i, c := range columns {
@@ -119,12 +119,12 @@ func Classification(dataset apps.Dataset, params apps.Params) (*Task, error) {
 	})
 }
 
-// fractional reports whether a column has numbers that are not whole: they are measured, and rarely classes.
+// fractional reports whether a column has fractional numbers: they are measurements, and rarely classes.
 func (c Column) fractional() bool {
 	return slices.ContainsFunc(c.Values, func(v float64) bool { return v != math.Trunc(v) })
 }
 
-// Doubts returns what people should know before they train.
+// Doubts returns what people should know before training.
 func (t *Task) Doubts() []string {
 	if len(t.Classes) > 0 || len(t.Target.Values) != 1 {
 		return nil
@@ -165,7 +165,7 @@ func newTask(dataset apps.Dataset, params apps.Params, choose func([]Column) int
 	return t, nil
 }
 
-// column returns the number from 1 of the column that a value of the parameter target means; 0: none is chosen.
+// column returns the number from 1 of the column that a value of the parameter target denotes; 0: none is chosen.
 func (d Data) column(target any) (int, error) {
 	params := apps.Params{}
 	if target != nil {
@@ -180,7 +180,7 @@ func (d Data) column(target any) (int, error) {
 		return values.Int("target"), nil
 	}
 	if !d.Table() {
-		return 1, nil // which is refused
+		return 1, nil // which is rejected
 	}
 	for i, c := range d.Columns {
 		if c.Name == name {
@@ -190,7 +190,7 @@ func (d Data) column(target any) (int, error) {
 	return 0, fmt.Errorf("target: no column is named %q; %s", name, d.choices())
 }
 
-// choices lists the columns but some, for messages.
+// choices lists the columns except some, for messages.
 func (d Data) choices(but ...string) string {
 	if !d.Table() {
 		return "train on another file"
@@ -204,7 +204,7 @@ func (d Data) choices(but ...string) string {
 	return "set target to one of the columns " + strings.Join(names, ", ")
 }
 
-// layOut gives each column but the target its features.
+// layOut assigns features to each column except the target.
 func (t *Task) layOut() {
 	t.offsets = make([]int, len(t.Data.Columns))
 	for i, c := range t.Data.Columns {
@@ -238,8 +238,8 @@ func (t *Task) Names() []string {
 
 // Examples are sparse rows with a target. Row i has the entries Start[i] to Start[i+1].
 type Examples struct {
-	Ranks   []uint32  // place in the order of all training examples, ascending
-	Targets []float32 // a class's place in Task.Classes, or the number as the input has it
+	Ranks   []uint32  // index in the order of all training examples, ascending
+	Targets []float32 // a class's index in Task.Classes, or the number in the input
 	Start   []int
 	Index   []uint32 // feature
 	Value   []float32
@@ -277,7 +277,7 @@ func (t *Task) Load(id ps.Split, r io.Reader) (train, test *Examples, err error)
 
 func (t *Task) storedFeatures() int { return t.Data.storedFeatures() }
 
-// storedFeatures returns how many different indices a split file's entries can have.
+// storedFeatures returns the number of distinct indices that a split file's entries can have.
 func (d Data) storedFeatures() int {
 	if d.Table() {
 		return len(d.Columns)
@@ -315,7 +315,7 @@ func (t *Task) encode(stored *examples) (*Examples, error) {
 	return e, nil
 }
 
-// encodeTable turns stored columns into features and picks the target out.
+// encodeTable converts stored columns to features and extracts the target.
 func (t *Task) encodeTable(e *Examples, stored *examples) error {
 	e.Start, e.Index, e.Value = []int{0}, nil, nil
 	for i := range stored.labels {
@@ -357,7 +357,7 @@ func (t *Task) encodeField(e *Examples, column int, value float32) error {
 // Size returns the number of examples to train on.
 func (t *Task) Size() int64 { return t.Dataset.Examples }
 
-// EachSplit reads the split files on all cores, and hands them over in order.
+// EachSplit reads the split files on all cores, and passes them on in order.
 func (t *Task) EachSplit(open apps.Open, do func(id ps.Split, train, test *Examples) error) error {
 	type loaded struct{ train, test *Examples }
 	load := func(id int) (loaded, error) {
@@ -376,8 +376,8 @@ func (t *Task) EachSplit(open apps.Open, do func(id ps.Split, train, test *Examp
 	})
 }
 
-// Judge predicts the held-out examples of all splits: place returns the place of the predicted class of an example, and its scores as Tally.Add
-// takes them.
+// Judge predicts the held-out examples of all splits: place returns the index of an example's predicted class, and its scores as Tally.Add
+// expects them.
 func (t *Task) Judge(open apps.Open, place func(test *Examples, i int) (class int, scores []float64)) (*journal.Quality, error) {
 	tally := NewTally(t.Classes)
 	err := t.EachSplit(open, func(_ ps.Split, _, test *Examples) error {

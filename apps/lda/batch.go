@@ -7,21 +7,20 @@ import (
 	"github.com/tierml/tierml/apps"
 )
 
-// batch is some documents of a split, as the sampler visits them: token by token in order of words, and of documents
-// within a word.
+// batch is several documents of a split, as the sampler visits them: token by token in order of words, and of documents within a word.
 type batch struct {
 	words     []wordTokens
-	documents []uint32 // of each token: a place in lengths
+	documents []uint32 // of each token: an index into lengths
 	lengths   []int32  // tokens of each document
 }
 
-// wordTokens is the tokens of one word: [from, to) of the batch's.
+// wordTokens is the range of one word's tokens in the batch: [from, to).
 type wordTokens struct {
 	word     uint32
 	from, to int
 }
 
-// newBatch makes a batch of some of a split's documents.
+// newBatch creates a batch from some of a split's documents.
 func newBatch(all []text, members []int) batch {
 	var b batch
 	tokens := map[uint32]int{} // by word
@@ -85,7 +84,7 @@ func (b *batch) documentsOf(slots []int32, topics int, alpha float64) []document
 	return documents
 }
 
-// assign draws a first topic, all alike, for every token that has none.
+// assign draws an initial topic, uniformly, for every token that has none.
 func (b *batch) assign(stream *apps.Stream, totals, slots []int32, rowOf func(place int) []int32) {
 	for place, w := range b.words {
 		var row []int32
@@ -104,8 +103,8 @@ func (b *batch) assign(stream *apps.Stream, totals, slots []int32, rowOf func(pl
 	}
 }
 
-// sweep draws a new topic for every token. Slots hold each token's topic plus 1; rowOf gives the counts of the word at
-// a place in b.words. It gives the sum of -log p(token | all others).
+// sweep draws a new topic for every token. Slots hold each token's topic plus 1; rowOf returns the counts of the word at an index into
+// b.words. It returns the sum of -log p(token | all others).
 func (b *batch) sweep(s *sampler, documents []document, slots []int32, rowOf func(place int) []int32) (loss float64) {
 	var l losses
 	for place, w := range b.words {
@@ -116,7 +115,7 @@ func (b *batch) sweep(s *sampler, documents []document, slots []int32, rowOf fun
 	return l.sum()
 }
 
-// redraw draws new topics for tokens of the present word, given the document and the slot of each.
+// redraw draws new topics for tokens of the current word, given the document and the slot of each.
 func (s *sampler) redraw(tokens []uint32, documents []document, slots []int32, l *losses) {
 	for t, at := range tokens {
 		d := &documents[at]
@@ -129,10 +128,9 @@ func (s *sampler) redraw(tokens []uint32, documents []document, slots []int32, l
 	}
 }
 
-// losses sums -log p. Logarithms are slow, so it takes one for the product of 16 probabilities, which stays far above
-// the least float64.
+// losses sums -log p. Logarithms are slow, so it takes one for the product of 16 probabilities, which stays far above the smallest float64.
 type losses struct {
-	product float64 // 0: of nothing yet
+	product float64 // 0: nothing yet
 	factors int
 	total   float64
 }

@@ -9,27 +9,26 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// In one process several threads change the counts in place. So that no two change the same count, documents and words are dealt
-// into equally many groups; in a round every group of documents meets another group of words, and after one round per group all
-// have met (as in F+Nomad LDA: Yu and others, WWW 2015, section 4). Only the topics' totals are shared: a meeting works on its own
-// copy, and at the end of the round the changes are summed. The result does not depend on the number of threads.
+// In one process several threads change the counts in place. So that no two change the same count, documents and words are dealt into
+// equally many groups; in a round every group of documents meets another group of words, and after one round per group all have met (as in
+// F+Nomad LDA: Yu and others, WWW 2015, section 4). Only the topics' totals are shared: a meeting works on its own copy, and the changes
+// are summed at the end of the round. The result does not depend on the number of threads.
 
-// A word is opened once for each group of documents that it meets, so groups pay only where a word has enough tokens in
-// each: with 3 tokens an opening took a third of the time. More groups than maxGroups would need more cores than machines
-// have.
+// A word is set up once for each group of documents that it meets, so groups pay off only if a word has enough tokens in each: with 3
+// tokens the set-up took a third of the time. More groups than maxGroups would need more cores than machines have.
 const (
 	tokensOfMeeting = 7
 	minGroups       = 2
 	maxGroups       = 16
 )
 
-// groupsFor returns how many groups of documents and of words there are. It depends on the data alone, so that the model does not
-// depend on the machine.
+// groupsFor returns the number of groups of documents and of words. It depends only on the data, so that the model does not depend on the
+// machine.
 func groupsFor(tokens, words int64, batches int) int {
 	return int(min(max(tokens/(tokensOfMeeting*max(words, 1)*int64(batches)), minGroups), maxGroups))
 }
 
-// direct is the training in one process. It is an apps.DirectTrainer.
+// direct trains in one process. It is an apps.DirectTrainer.
 type direct struct {
 	program *Program
 	seed    uint64
@@ -41,17 +40,17 @@ type direct struct {
 	threads []*directThread
 }
 
-// directBatch is a clock's work: the documents of one batch of every split.
+// directBatch is one clock's work: the documents of one batch of every split.
 type directBatch struct {
 	documents [][]document // by group
 	meets     [][]meeting  // by group of documents, then of words
 }
 
-// meeting is the tokens of a group of documents whose words are of one group.
+// meeting is the tokens of a group of documents whose words are in one group.
 type meeting struct {
 	batch
 	slots   []int32
-	changes []int32 // of the totals in the present round
+	changes []int32 // of the totals in the current round
 	loss    float64
 }
 
@@ -69,7 +68,7 @@ func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.Dire
 	err := p.eachSplit(open, func(data *splitData) {
 		d.test = append(d.test, data.test...)
 		for i, members := range dealTexts(data.train, p.batches) {
-			// In the clock in which batchAt gives i.
+			// In the clock for which batchAt returns i.
 			at := (i + p.batches - int(uint64(data.id)%uint64(p.batches))) % p.batches
 			for _, t := range members {
 				texts[at] = append(texts[at], data.train[t])
@@ -92,7 +91,7 @@ func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.Dire
 	return d, nil
 }
 
-// dealTexts deals documents into groups, even in tokens.
+// dealTexts distributes documents over groups with about equally many tokens.
 func dealTexts(texts []text, groups int) [][]int {
 	places := make([]int, len(texts))
 	for i := range places {
@@ -101,7 +100,8 @@ func dealTexts(texts []text, groups int) [][]int {
 	return deal(places, groups, func(i int) int64 { return texts[i].tokens() })
 }
 
-// dealWords decides how many groups there are, makes room for the words' counts and returns the group of each word, even in tokens.
+// dealWords decides how many groups there are, allocates the words' counts and returns the group of each word, with about equally many
+// tokens.
 func (d *direct) dealWords(texts [][]text) (group []uint8) {
 	tokens := make([]int64, len(d.words))
 	for _, list := range texts {
@@ -134,7 +134,7 @@ func (d *direct) dealWords(texts [][]text) (group []uint8) {
 	return group
 }
 
-// fill deals the documents of a batch into groups and each group's tokens into meetings.
+// fill distributes the documents of a batch over groups and each group's tokens over meetings.
 func (b *directBatch) fill(p *Program, texts []text, group []uint8, groups int) {
 	b.documents, b.meets = make([][]document, groups), make([][]meeting, groups)
 	for g, members := range dealTexts(texts, groups) {
@@ -155,7 +155,7 @@ func (b *directBatch) fill(p *Program, texts []text, group []uint8, groups int) 
 	}
 }
 
-// start draws a first topic for every token, uniformly.
+// start draws an initial topic for every token, uniformly.
 func (d *direct) start() {
 	stream := apps.NewStream(d.seed, 0, 0)
 	rows := make([]int32, d.program.topics)
@@ -194,7 +194,7 @@ func (d *direct) expand(word uint32, row []int32) {
 	}
 }
 
-// Row returns a row of words, in memory of its own, or the totals. The topics of tokens are not in rows here.
+// Row returns a row of words, in memory of its own, or the totals. Rows do not contain the topics of tokens here.
 func (d *direct) Row(k ps.Key) []float32 {
 	switch k.Table {
 	case tableWords:
@@ -270,7 +270,7 @@ func (d *direct) evaluate() (tokens int64, loss float64) {
 	return tokens, loss
 }
 
-// each distributes the numbers below n to the threads and waits for all.
+// each distributes the numbers below n over the threads and waits for all.
 func (d *direct) each(n int, do func(t *directThread, i int)) {
 	if len(d.threads) == 1 {
 		for i := range n {

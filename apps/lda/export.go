@@ -26,7 +26,7 @@ const (
 	metadataWords = "vocabulary"
 )
 
-// Export makes the model file from finished tables. It leaves out the topics of single tokens.
+// Export creates the model file from finished tables. It omits the topics of individual tokens.
 func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) {
 	vocabulary, err := p.vocabulary(open)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) 
 	return m, nil
 }
 
-// vocabulary returns the words' names; those of a collection without a vocabulary are their numbers in the input.
+// vocabulary returns the words' names; for a collection without a vocabulary, their numbers in the input.
 func (p *Program) vocabulary(open apps.Open) ([]string, error) {
 	file, err := open(0)
 	if err != nil {

@@ -33,14 +33,14 @@ const (
 	tableSlots  ps.TableID = 2
 )
 
-// slotColumns is how many tokens share a row of the table of slots: long enough that the row's own costs do not
-// count, short enough that a split fills its last row.
+// slotColumns is how many tokens share a row of the table of slots: enough that the overhead of a row is negligible, few enough that a
+// split fills its last row.
 const slotColumns = 1024
 
-// Kind is topic models for the registry.
+// Kind registers topic models.
 type Kind struct{}
 
-// Name returns how job files name the application.
+// Name is the application's name in job files.
 func (Kind) Name() string { return "lda" }
 
 // Params documents the hyper-parameters.
@@ -60,7 +60,7 @@ func (Kind) Params() []apps.Param {
 	}
 }
 
-// New makes the application for a dataset that Prepare made.
+// New creates the application for a dataset made by Prepare.
 func (Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	values, err := params.Resolve(Kind{}.Params())
 	if err != nil {
@@ -81,7 +81,7 @@ func (Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	}, nil
 }
 
-// Program is a topic model of one collection with its hyper-parameters; Kind.Params says what they mean.
+// Program is a topic model of one collection with its hyper-parameters, which Kind.Params documents.
 type Program struct {
 	data   apps.Dataset
 	corpus Corpus
@@ -92,7 +92,7 @@ type Program struct {
 	topWords    int
 }
 
-// Name returns how job files name the application.
+// Name is the application's name in job files.
 func (*Program) Name() string { return Kind{}.Name() }
 
 // Tables are words, totals and slots.
@@ -111,7 +111,7 @@ func (p *Program) LeastRows() []uint64 {
 	}
 }
 
-// slotRows returns how many rows of slots each split has to itself.
+// slotRows returns the number of rows of slots per split.
 func (p *Program) slotRows() uint64 {
 	return (uint64(p.corpus.LargestSplit) + slotColumns - 1) / slotColumns
 }
@@ -119,16 +119,16 @@ func (p *Program) slotRows() uint64 {
 // Score returns the perplexity per token.
 func (*Program) Score(loss float64, n int64) float64 { return math.Exp(loss / float64(n)) }
 
-// ScoreName names what Score gives.
+// ScoreName names the result of Score.
 func (*Program) ScoreName() string { return "perplexity" }
 
-// WorkPerClock returns the work of one clock over all splits; over the clocks of a sweep this is its exact mean.
+// WorkPerClock returns the work of one clock over all splits, exact on average over the clocks of a sweep.
 func (p *Program) WorkPerClock() float64 {
 	return float64(p.data.Examples) * p.workPerToken() / float64(p.batches)
 }
 
-// workPerToken counts the operations of one draw: two for each topic that a document of mean length can have, and
-// some fifty for keeping counts. What the draw really costs depends on the values.
+// workPerToken counts the operations of one draw: two for each topic that a document of mean length can have, and about fifty for updating
+// counts. The real cost of a draw depends on the values.
 func (p *Program) workPerToken() float64 {
 	length := math.Ceil(float64(p.corpus.Tokens) / float64(p.corpus.Documents))
 	return 50 + 2*min(float64(p.topics), length)

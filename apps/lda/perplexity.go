@@ -7,15 +7,14 @@ import (
 	"github.com/tierml/tierml/apps"
 )
 
-// Held-out documents are measured by completion (Wallach, Murray, Salakhutdinov and Mimno, "Evaluation methods for
-// topic models", ICML 2009, section 5.1): the mixture of topics is found from every second token of a document, in
-// order of words, and the other tokens are predicted with it. The measure needs nothing but the counts of a model,
-// so models of any program can be compared by it.
+// Held-out documents are measured by completion (Wallach, Murray, Salakhutdinov and Mimno, "Evaluation methods for topic models", ICML
+// 2009, section 5.1): the mixture of topics is found from every second token of a document, in order of words, and the other tokens are
+// predicted with it. The measure needs only the counts of a model, so models of any program can be compared by it.
 
-// foldIns is how often a document's mixture is improved. Beyond 20 the perplexity changes in the fifth digit.
+// foldIns is how often a document's mixture is refined. Beyond 20 the perplexity changes in the fifth digit.
 const foldIns = 20
 
-// counts gives n_kw by word, and n_k.
+// counts provides n_kw by word, and n_k.
 type counts struct {
 	of          func(word uint32) []int32
 	totals      []int32
@@ -35,7 +34,7 @@ func (p *Program) evaluate(documents []text, rows apps.Rows) (tokens int64, loss
 	return c.complete(documents)
 }
 
-// complete returns the number of tokens that were predicted and the sum of -log p(token).
+// complete returns the number of predicted tokens and the sum of -log p(token).
 func (c counts) complete(documents []text) (tokens int64, loss float64) {
 	f := newCompleter(c)
 	for _, d := range documents {
@@ -51,7 +50,7 @@ type completer struct {
 	counts
 	inverse       []float64
 	mixture, next []float64
-	phi           []float64 // p(word | topic), a row for each word of the document
+	phi           []float64 // p(word | topic), with a row for each word of the document
 }
 
 func newCompleter(c counts) *completer {
@@ -62,7 +61,7 @@ func newCompleter(c counts) *completer {
 	return f
 }
 
-// lookUp fills in phi for the words of a document.
+// lookUp sets phi for the words of a document.
 func (f *completer) lookUp(words []uint32) {
 	f.phi = f.phi[:0]
 	for _, word := range words {
@@ -91,7 +90,7 @@ func (f *completer) complete(d text) (tokens int64, loss float64) {
 	return tokens, loss
 }
 
-// halves deals out the tokens of a document in turn: one to observe, one to predict, and so on.
+// halves splits the tokens of a document alternately: one to observe, one to predict, and so on.
 func halves(all []uint32) (seen, asked []int64) {
 	seen, asked = make([]int64, len(all)), make([]int64, len(all))
 	odd := int64(0)

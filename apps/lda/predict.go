@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/apps/model"
 )
 
-// Predict implements apps.Predictor: each document's mixture of topics, found as perplexity.go finds it, from all of its words.
+// Predict implements apps.Predictor: each document's mixture of topics, found as in perplexity.go, but from all of its words.
 func (Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
 	t, err := NewTopics(m)
 	if err != nil {
@@ -43,7 +43,7 @@ func (Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
 	return out, nil
 }
 
-// mixtureOf returns the mixture of topics that fits a document; it is good until the next call.
+// mixtureOf returns the mixture of topics that fits a document; it is valid until the next call.
 func (f *completer) mixtureOf(words, counts []uint32) []float64 {
 	seen := make([]int64, len(counts))
 	for i, n := range counts {

@@ -15,15 +15,15 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Corpus describes the whole input once it is cut: the Detail of the Dataset.
+// Corpus describes the whole input after splitting: the Detail of the Dataset.
 type Corpus struct {
 	Words        int   `json:"words"`         // size of the vocabulary
 	Documents    int   `json:"documents"`     // to train on
 	Tokens       int64 `json:"tokens"`        // in them
-	LargestSplit int64 `json:"largest_split"` // the most tokens to train on that a split has
-	// MostWords is the most words that a split has tokens of to train on; 0 in the data of former builds.
+	LargestSplit int64 `json:"largest_split"` // the maximum number of tokens to train on in a split
+	// MostWords is the maximum number of distinct words to train on in a split; 0 in the data of former builds.
 	MostWords int `json:"most_words,omitempty"`
-	// Text says that the words are those of a file of text, so that a model must know them to predict.
+	// Text means that the words come from a text file, so that a model must know them to predict.
 	Text bool `json:"text,omitempty"`
 }
 
@@ -38,7 +38,7 @@ func corpusOf(data apps.Dataset) (Corpus, error) {
 	return c, nil
 }
 
-// maxTokens bounds the tokens of a collection, so that no count can leave int32.
+// maxTokens limits the tokens of a collection, so that counts fit in int32.
 const maxTokens = 1<<31 - 1
 
 // Former implements apps.Former.
@@ -49,9 +49,9 @@ func (Kind) Former(defaults int, given apps.Params) apps.Params {
 	return given
 }
 
-// Prepare cuts a bag of words into splits. Documents are dealt out so that splits are even in tokens. Which
-// documents are held out depends on the seed and on the document's number alone. The vocabulary is looked for
-// next to the file; without it words have numbers for names.
+// Prepare cuts a bag of words into splits. Documents are distributed so that splits have about equally many tokens. Which documents are
+// held out depends only on the seed and the document's number. The vocabulary is looked for next to the file; without it words have numbers
+// for names.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.Dataset, err error) {
 	if err := cut.Check(); err != nil {
 		return apps.Dataset{}, err
@@ -86,15 +86,15 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.
 	return apps.Dataset{Splits: c.cut.Splits, Examples: c.tokens, Test: c.held, BadLines: bag.BadLines, Notes: bag.Notes, Detail: detail}, nil
 }
 
-// vocabularyBeside reads the vocabulary of docword.NAME.txt from vocab.NAME.txt in the same folder, either
-// compressed or not. If NAME ends in a dash and a word, as in 20news-train, the name without it will do as well.
+// vocabularyBeside reads the vocabulary of docword.NAME.txt from vocab.NAME.txt in the same folder, either compressed or not. If NAME ends
+// in a dash and a word, as in 20news-train, the name without it is tried as well.
 func vocabularyBeside(in apps.Input, bag *input.Bag) ([]string, error) {
 	if in.Beside == nil {
 		return nil, nil
 	}
 	names := vocabularyNames(in.Name)
 	if bag.Sparse {
-		names = []string{"vocab.txt"} // as LDA-C's own data has it
+		names = []string{"vocab.txt"} // the name in LDA-C's own data
 	}
 	for _, name := range names {
 		file, err := in.Beside(name)
@@ -141,11 +141,11 @@ func vocabularyNames(path string) []string {
 	return names
 }
 
-// cutter deals documents out.
+// cutter distributes documents.
 type cutter struct {
 	bag          input.Bag
 	cut          apps.Cut
-	train, test  []int // documents, by place in the bag
+	train, test  []int // documents, by index in the bag
 	tokens, held int64 // of these documents
 }
 
@@ -163,7 +163,7 @@ func newCutter(bag input.Bag, cut apps.Cut) *cutter {
 	return c
 }
 
-// purposeHoldout keeps this use of the seed apart from all others.
+// purposeHoldout separates this use of the seed from all others.
 const purposeHoldout = 0x6c6461686f6c64 // "ldahold"
 
 func heldOut(cut apps.Cut, id uint32) bool {
@@ -178,8 +178,8 @@ func (c *cutter) length(d int) (tokens int64) {
 	return tokens
 }
 
-// deal spreads things over bins, even in size: the largest first, to the bins in turn, there and back. Every bin
-// lists its things in ascending order.
+// deal distributes things over bins of about equal size: the largest first, to the bins in turn, back and forth. Every bin lists its things
+// in ascending order.
 func deal(things []int, bins int, size func(int) int64) [][]int {
 	order := slices.Clone(things)
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })

@@ -2,16 +2,15 @@ package lda
 
 import "github.com/tierml/tierml/apps"
 
-// The topic of a token is drawn from its distribution given the topics of all other tokens (Griffiths and Steyvers,
-// "Finding scientific topics", PNAS 101, 2004, equation 5): topic k of word w in document d has the weight
+// The topic of a token is drawn from its distribution given the topics of all other tokens (Griffiths and Steyvers, "Finding scientific
+// topics", PNAS 101, 2004, equation 5): topic k of word w in document d has the weight
 //
 //	(n_dk + alpha) * (n_kw + beta) / (n_k + V*beta)
 //
-// where the counts leave the token itself out. Summing K such weights for each token is what a plain sampler does.
-// Here the sum is taken apart as in SparseLDA (Yao, Mimno and McCallum, "Efficient methods for topic model inference
-// on streaming document collections", KDD 2009, section 4), but the tokens are visited word by word, as in F+LDA
-// (Yu, Hsieh, Yun, Vishwanathan and Dhillon, "A scalable asynchronous distributed algorithm for topic modeling",
-// WWW 2015), so that what depends on the word alone is kept from one token to the next. With
+// where the counts leave the token itself out. A plain sampler sums K such weights for each token. Here the sum is taken apart as in
+// SparseLDA (Yao, Mimno and McCallum, "Efficient methods for topic model inference on streaming document collections", KDD 2009, section
+// 4), but the tokens are visited word by word, as in F+LDA (Yu, Hsieh, Yun, Vishwanathan and Dhillon, "A scalable asynchronous distributed
+// algorithm for topic modeling", WWW 2015), so that what depends on the word alone is kept from one token to the next. With
 //
 //	q_k = (n_kw + beta) / (n_k + V*beta)
 //
@@ -21,11 +20,11 @@ import "github.com/tierml/tierml/apps"
 //	word:      alpha * sum of n_kw / (n_k+V*beta)   over the topics that the word has
 //	smoothing: alpha * beta * sum of 1 / (n_k+V*beta), kept from token to token
 //
-// It is the same distribution, so the chain has the same stationary distribution as the plain sampler's; slow_test.go
-// compares the two. The cost of a token is the number of its document's topics, whatever K is.
+// It is the same distribution, so the chain has the same stationary distribution as the plain sampler's; slow_test.go compares the two. The
+// cost of a token is the number of its document's topics, whatever K is.
 
-// smoothingBlock is how many topics share one partial sum of the smoothing part: changing a topic changes one block,
-// and a draw looks through K/32 blocks and 32 topics.
+// smoothingBlock is how many topics share one partial sum of the smoothing part: changing a topic changes one block, and a draw searches
+// K/32 blocks and 32 topics.
 const smoothingBlock = 32
 
 // sampler is the working memory of one batch. Topics are numbers below len(totals).
@@ -40,14 +39,14 @@ type sampler struct {
 	smoothing float64   // sum of inverse
 	blocks    []float64 // the same, by block
 
-	row      []int32 // where the present word's counts go when it is closed; nil: it is a list
+	row      []int32 // where the current word's counts go when it is closed; nil: they are a list
 	wordPart float64 // sum of n_kw * inverse
 	active   []int32 // topics that the word has, or had since it was opened
 
 	stream apps.Stream
 }
 
-// topicState is a topic for the present word, in one piece: a token's change needs all of it.
+// topicState is a topic's state for the current word, kept together: a token's change needs all of it.
 type topicState struct {
 	inverse float32 // 1 / (n_k + V*beta)
 	weight  float32 // q_k
@@ -55,7 +54,7 @@ type topicState struct {
 	listed  bool    // in active
 }
 
-// newSampler takes the topics' totals, which it changes as topics change.
+// newSampler uses the topics' totals, which it changes as topics change.
 func newSampler(alpha, beta float64, words int, totals []int32, stream apps.Stream) *sampler {
 	topics := len(totals)
 	s := &sampler{
@@ -68,7 +67,7 @@ func newSampler(alpha, beta float64, words int, totals []int32, stream apps.Stre
 	return s
 }
 
-// begin takes the totals anew. No word is open.
+// begin rereads the totals. No word is open.
 func (s *sampler) begin(totals []int32, stream apps.Stream) {
 	s.totals, s.stream, s.smoothing = totals, stream, 0
 	clear(s.blocks)
@@ -80,12 +79,12 @@ func (s *sampler) begin(totals []int32, stream apps.Stream) {
 	}
 }
 
-// inverseOf is 1 / (n_k + V*beta). A total that was read while others changed it may be behind.
+// inverseOf returns 1 / (n_k + V*beta). A total that was read while others changed it may be out of date.
 func (s *sampler) inverseOf(total int32) float32 {
 	return float32(1 / (float64(max(total, 0)) + s.betaSum))
 }
 
-// open takes a word's row, which has the counts again once the word is closed.
+// open takes over a word's row, which has the counts again once the word is closed.
 func (s *sampler) open(row []int32) {
 	s.row, s.wordPart = row, 0
 	for k, n := range row {
@@ -95,8 +94,8 @@ func (s *sampler) open(row []int32) {
 	}
 }
 
-// activate makes a topic that the word has one of those that are looked at. A count that was read while others changed it may
-// be negative; it weighs nothing.
+// activate adds a topic that the word has to those considered. A count that was read while others changed it may be negative; it has no
+// weight.
 func (s *sampler) activate(k, n int32) {
 	t := &s.topics[k]
 	part := float32(max(n, 0)) * t.inverse
@@ -119,10 +118,10 @@ func (s *sampler) close() {
 	s.active = s.active[:0]
 }
 
-// wordCount says how often a word has a topic.
+// wordCount is the number of a word's tokens with a topic.
 type wordCount struct{ topic, count int32 }
 
-// openList is open for a word whose counts are a list of those that are not zero.
+// openList is open for a word whose counts are a list of the nonzero ones.
 func (s *sampler) openList(list []wordCount) {
 	topics, beta, wordPart := s.topics, s.beta32, 0.0
 	active := s.active[:len(list)]
@@ -137,8 +136,7 @@ func (s *sampler) openList(list []wordCount) {
 	s.row, s.active, s.wordPart = nil, active, wordPart
 }
 
-// closeList is close, and gives the word's list in the memory of the one before. It has room, as a word has no more
-// topics than tokens.
+// closeList is close, and returns the word's list in the memory of the previous one. It fits, as a word has no more topics than tokens.
 func (s *sampler) closeList(list []wordCount) []wordCount {
 	list = list[:0]
 	for _, k := range s.active {
@@ -150,7 +148,7 @@ func (s *sampler) closeList(list []wordCount) []wordCount {
 	return list
 }
 
-// change adds n, 1 or -1, to the counts of the present word and topic k.
+// change adds n, 1 or -1, to the counts of the current word and topic k.
 func (s *sampler) change(k int32, n int32) {
 	t := &s.topics[k]
 	s.totals[k] += n
@@ -170,22 +168,22 @@ func (s *sampler) change(k int32, n int32) {
 	}
 }
 
-// topicCount says how often a document has a topic. The count is a float32 as it is multiplied by one; it is exact up
-// to 2^24.
+// topicCount is the number of a document's tokens with a topic. The count is a float32 because it is multiplied by one; it is exact up to
+// 2^24.
 type topicCount struct {
 	topic int32
 	count float32
 }
 
-// document is the topics that a document has, the frequent ones first, roughly.
+// document holds the topics of a document, roughly the most frequent first.
 type document struct {
 	counts []topicCount
-	places []uint16 // by topic: its place in counts, plus 1; 0: the document does not have it
+	places []uint16 // by topic: its index in counts plus 1; 0: the document does not have it
 	// norm is 1 / (tokens - 1 + K*alpha), which turns a sum of weights into a probability.
 	norm float64
 }
 
-// remove takes one token of topic k out. The topic must be there.
+// remove removes one token of topic k. The topic must be present.
 func (d *document) remove(k int32) {
 	at := int(d.places[k]) - 1
 	n := &d.counts[at]
@@ -200,7 +198,7 @@ func (d *document) remove(k int32) {
 	d.counts = d.counts[:end]
 }
 
-// add puts one token of topic k in.
+// add adds one token of topic k.
 func (d *document) add(k int32) {
 	if place := d.places[k]; place > 0 {
 		d.addAt(int(place) - 1)
@@ -210,7 +208,7 @@ func (d *document) add(k int32) {
 	d.places[k] = uint16(len(d.counts))
 }
 
-// addAt adds to a topic by its place, and moves it one place towards the front when it has outgrown the one before.
+// addAt adds to a topic by its index, and moves it one place towards the front if it exceeds the previous one.
 func (d *document) addAt(at int) {
 	n := &d.counts[at]
 	n.count++
@@ -224,8 +222,8 @@ func (d *document) addAt(at int) {
 	}
 }
 
-// sum returns the document part of the weights. Four sums side by side do not wait for each other; their order is fixed,
-// and products are rounded before they are added, so that all machines get the same bits.
+// sum returns the document part of the weights. Four parallel sums do not wait for each other; their order is fixed, and products are
+// rounded before they are added, so that all machines get the same bits.
 func (s *sampler) sum(counts []topicCount) float32 {
 	var a, b, c, e float32
 	topics := s.topics
@@ -242,8 +240,7 @@ func (s *sampler) sum(counts []topicCount) float32 {
 	return (a + b) + (c + e)
 }
 
-// draw draws a topic for a token of the present word in a document, adds it to all counts, and gives the probability
-// that the token had.
+// draw draws a topic for a token of the current word in a document, adds it to all counts, and returns the probability that the token had.
 func (s *sampler) draw(d *document) (topic int32, probability float64) {
 	inDocument := float64(s.sum(d.counts))
 	inWord := s.alpha * s.wordPart
@@ -265,8 +262,8 @@ func (s *sampler) draw(d *document) (topic int32, probability float64) {
 	return topic, mass * d.norm
 }
 
-// drawFromDocument returns the place at which the running sum of weights passes u. Sums in another order than before
-// may differ in the last bits; the last place takes what is left.
+// drawFromDocument returns the place at which the running sum of weights passes u. Sums in a different order may differ in the last bits;
+// the last place takes the remainder.
 func (s *sampler) drawFromDocument(counts []topicCount, u float32) int {
 	topics := s.topics
 	for i, n := range counts {

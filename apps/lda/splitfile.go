@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// A split file holds everything that one split needs, all numbers 32 bits, little endian:
+// A split file contains everything that one split needs, all numbers 32 bits, little endian:
 //
 //	magic "TMLlda\r\n" (a file changed by a text-mode copy is noticed at once), version 1, split number
 //	V, words of the whole collection
@@ -105,8 +105,8 @@ func readSplit(r io.Reader, want ps.Split) (*splitData, error) {
 	return s, nil
 }
 
-// splitReader sums up what it reads. Lists grow as their bytes come, so that a false count cannot ask for more memory
-// than the file has bytes.
+// splitReader sums up what it reads. Lists grow as their bytes arrive, so that a wrong count cannot request more memory than the file has
+// bytes.
 type splitReader struct {
 	in     *bufio.Reader
 	sum    uint32

@@ -53,7 +53,7 @@ func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error)
 	return total, nil
 }
 
-// Objective returns what training makes small, at finished tables: see the package comment.
+// Objective returns what training minimises, at finished tables: see the package comment.
 func (p *Program) Objective(tables apps.Rows, open apps.Open) (float64, error) {
 	if t, here := tables.(*newton); here {
 		return t.at.objective, nil
@@ -82,7 +82,7 @@ func (p *Program) weights(tables apps.Rows) (weights []float32, bias float32) {
 	return weights[:p.task.Inputs], weights[p.bias()]
 }
 
-// Export makes the model file's contents from finished tables.
+// Export creates the model file from finished tables.
 func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) {
 	objective, err := p.Objective(tables, open)
 	if err != nil {
@@ -112,5 +112,5 @@ func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) 
 	return m, nil
 }
 
-// exact prints a number so that it reads back the same.
+// exact formats a number so that parsing returns the same value.
 func exact(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

@@ -2,22 +2,22 @@
 //
 //	objective = mean loss of the training examples + l1 * sum |w| + l2/2 * sum w^2
 //
-// small, where the bias is not penalised. The loss is squared, logistic, hinge or Huber's; the names people know
-// (svm, logistic, lasso, ridge, robust) are the same application with other defaults.
+// small, where the bias is not penalised. The loss is squared, logistic, hinge or Huber's; the familiar names (svm, logistic, lasso, ridge,
+// robust) are the same application with different defaults.
 //
-// One clock is one pass over the data and one step of Nesterov's accelerated dual averaging for composite objectives
-// (Tseng, "On accelerated proximal gradient methods for convex-concave optimization", 2008, algorithm 3; Xiao, "Dual
-// averaging methods for regularized stochastic learning and online optimization", JMLR 11, 2010). It was chosen
-// because it fits a parameter server that can only add up. All that splits exchange is
+// One clock is one pass over the data and one step of Nesterov's accelerated dual averaging for composite objectives (Tseng, "On
+// accelerated proximal gradient methods for convex-concave optimization", 2008, algorithm 3; Xiao, "Dual averaging methods for regularized
+// stochastic learning and online optimization", JMLR 11, 2010). It was chosen because it suits a parameter server that can only add up.
+// Splits exchange only
 //
 //	G += a_k * gradient at x_k        a sum over examples, hence over splits, in any order
 //
-// and the penalty, whose rule is not linear, is applied by every reader to the sum that it reads: it is not in the
-// updates. So the steps are those of one machine for any number of splits, and l1 gives weights that are exactly 0.
-// Other rules would need care here: proximal steps of single splits do not add up to the step of their sum.
+// and the penalty, whose rule is not linear, is applied by every reader to the sum that it reads: it is not part of the updates. So the
+// steps equal those of one machine for any number of splits, and l1 gives weights that are exactly 0. Other rules would need care here: the
+// proximal steps of single splits do not add up to the step of their sum.
 //
-// In one process Newton's method takes its place (see newton). The parameter optimizer chooses proximal gradient steps by the servers instead (see ruled.go), whose rule runs once for
-// all splits together.
+// In one process Newton's method is used instead (see newton). The parameter optimizer selects proximal gradient steps on the servers
+// instead (see ruled.go), whose rule runs once for all splits together.
 //
 // The package is arithmetic; it opens no file and knows no machine.
 package linear
@@ -32,7 +32,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Kind is a linear model for the registry, under one of its names.
+// Kind registers a linear model under one of its names.
 type Kind struct {
 	name string
 	loss loss
@@ -54,20 +54,20 @@ func Kinds() []Kind {
 	}
 }
 
-// Name returns how job files name the application.
+// Name is the application's name in job files.
 func (k Kind) Name() string { return k.name }
 
-// Params documents the hyper-parameters. Numbers are standardised, the target of a regression too, so that the same
-// defaults do for houses and for dollars.
+// Params documents the hyper-parameters. Numbers are standardised, including the target of a regression, so that the same defaults suit
+// houses and dollars.
 func (k Kind) Params() []apps.Param {
 	params := []apps.Param{
 		{Name: "l1", Default: k.l1, Min: 0, Max: 1e6, Unit: "per example",
 			Why: "penalty on absolute weights; makes unimportant ones exactly 0"},
 		{Name: "l2", Default: k.l2, Shared: true, Max: 1e6, Unit: "per example",
-			// Ridge by scikit-learn has alpha = 1, its logistic regression and liblinear C = 1: each is 1 / examples here.
+			// Scikit-learn's ridge has alpha = 1, its logistic regression and liblinear C = 1: each is 1 / examples here.
 			Why: "penalty on squared weights, halved; liblinear's C is 1 / (l2 * examples)"},
 		{Name: "step", Default: k.step, Min: 1e-6, Max: 100, Unit: "of the largest safe step",
-			// For svm 4 is safe on usual data, as few examples lie where the hinge bends.
+			// For svm 4 is safe on usual data, as few examples are near the hinge's bend.
 			Why: "on machines, in units of the largest step that surely converges; about 0.3 for a staleness of 1"},
 		{Name: "optimizer", Default: float64(averaging), Choices: methodNames, Unit: "a word",
 			Why: "on machines: averaging (Nesterov's accelerated dual averaging) needs the fewest clocks; sgd and adagrad (proximal steps at the servers) suit stale reads"},
@@ -82,21 +82,21 @@ func (k Kind) Params() []apps.Param {
 	}
 	if k.free || k.loss == huber {
 		params = append(params, apps.Param{Name: "delta", Default: 0.5, Min: 1e-3, Max: 1e3, Unit: "standard deviations of the target",
-			// With a fit that explains half the variance, the tails of the error begin at 0.5.
+			// If a fit explains half the variance, the tails of the error begin at 0.5.
 			Why: "larger errors count by their size instead of their square"})
 	}
 	if k.free || k.loss == hinge {
 		params = append(params, apps.Param{Name: "smooth", Default: 0.5, Min: 1e-3, Max: 1, Unit: "of the margin",
-			// Rounding takes at most smooth/2 off an example's loss. On a9a 0.2 takes twice the clocks to the same accuracy, 0.847.
+			// Rounding reduces an example's loss by at most smooth/2. On a9a, 0.2 takes twice as many clocks to the same accuracy, 0.847.
 			Why: "width of the hinge's rounded corner; smaller values take more clocks"})
 	}
 	return params
 }
 
-// StaleDefaults implements apps.Stale: acceleration makes the errors of stale gradients grow.
+// StaleDefaults implements apps.Stale: acceleration amplifies the errors of stale gradients.
 func (Kind) StaleDefaults() apps.Params { return apps.Params{"optimizer": methodNames[proximalAdapt]} }
 
-// Former implements apps.Former: the penalty was the same for any number of examples.
+// Former implements apps.Former: the penalty used to be the same for any number of examples.
 func (k Kind) Former(_ int, given apps.Params) apps.Params {
 	switch {
 	case k.name == "ridge":
@@ -112,7 +112,7 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 	return labelled.Prepare(in, cut, create)
 }
 
-// New makes the application for a dataset that Prepare made.
+// New creates the application for a dataset made by Prepare.
 func (k Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	p, err := k.program(params, data)
 	if err != nil {
@@ -157,26 +157,26 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 		p.center, p.scale = p.task.Target.Mean, p.task.Target.Scale
 	}
 	if p.steepest = p.rule.curvature() * p.task.Data.Curvature / p.step; p.steepest == 0 {
-		p.steepest = 1 // data without features and without examples that differ: any step will do
+		p.steepest = 1 // data without features and without examples that differ: any step is fine
 	}
 	return p, nil
 }
 
-// Program is a linear model of one dataset with its hyper-parameters; Kind.Params says what they mean.
+// Program is a linear model of one dataset with its hyper-parameters, which Kind.Params documents.
 type Program struct {
 	name      string
 	task      *labelled.Task
 	rule      rule
 	method    method
 	step      float64
-	usualStep float64 // what the parameter step is by default
+	usualStep float64 // the default of the parameter step
 	l1, l2    float64
 	steepest  float64 // bound of the loss's second derivative in any direction: 1 / step
 	// A number is predicted as center + scale * score.
 	center, scale float64
 }
 
-// Name returns how job files name the application.
+// Name is the application's name in job files.
 func (p *Program) Name() string { return p.name }
 
 // Doubts implements apps.Doubtful.
@@ -200,7 +200,7 @@ func (p *Program) Tables() []ps.Table {
 	return []ps.Table{{Name: "weights", Rows: uint64(p.blocks()), Cols: rowSize}}
 }
 
-// LeastRows implements apps.Dense: the blocks of the features of a mean example, or those that a split keeps.
+// LeastRows implements apps.Dense: the blocks with the features of an average example, or those that a split keeps.
 func (p *Program) LeastRows() []uint64 {
 	blocks := (uint64(p.task.Entries/max(p.task.Size(), 1)) + blockSize - 1) / blockSize
 	if p.ruled() {
@@ -209,7 +209,7 @@ func (p *Program) LeastRows() []uint64 {
 	return []uint64{max(blocks, uint64((p.blocks()+p.task.Dataset.Splits-1)/p.task.Dataset.Splits))}
 }
 
-// bias is its feature number. Where the servers have a rule it begins a block of its own.
+// bias is its feature number. If the servers have a rule it starts a block of its own.
 func (p *Program) bias() int {
 	if p.ruled() {
 		return (p.task.Inputs + blockSize - 1) / blockSize * blockSize
@@ -219,7 +219,7 @@ func (p *Program) bias() int {
 
 func (p *Program) blocks() int { return (p.bias() + blockSize) / blockSize } // bias included, rounded up
 
-// key returns where a block is.
+// key returns the table row of a block.
 func (p *Program) key(block int) ps.Key {
 	if p.ruled() && block == p.blocks()-1 {
 		return ps.Key{Table: tableBias}
@@ -239,7 +239,7 @@ func (p *Program) Score(loss float64, n int64) float64 {
 	return loss / float64(n)
 }
 
-// ScoreName names what Score gives.
+// ScoreName names the result of Score.
 func (p *Program) ScoreName() string {
 	switch p.rule.loss {
 	case squared:
@@ -257,7 +257,7 @@ func work(examples, entries int64) float64 { return float64(10*examples + 4*entr
 // WorkPerClock returns the work of one clock over all splits.
 func (p *Program) WorkPerClock() float64 { return work(p.task.Size(), p.task.Entries) }
 
-// LoadSplit reads a split file. The seed is not used: nothing is drawn while a linear model trains.
+// LoadSplit reads a split file. The seed is not used: training a linear model is not random.
 func (p *Program) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, error) {
 	train, test, err := p.task.Load(id, r)
 	if err != nil {
@@ -274,7 +274,7 @@ func (p *Program) goal(target float32) float32 {
 	return float32((float64(target) - p.center) / p.scale)
 }
 
-// fault returns what a score costs in the figures that Stats reports.
+// fault returns the error of a score in the metric that Stats reports.
 func (p *Program) fault(score, goal float32) float64 {
 	d := (float64(score) - float64(goal)) * p.scale
 	switch p.rule.loss {

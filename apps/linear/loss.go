@@ -10,10 +10,10 @@ import (
 type loss int
 
 const (
-	squared  loss = iota // e^2/2, e the error
+	squared  loss = iota // e^2/2, where e is the error
 	logistic             // log(1 + exp(-m)), m = goal * score the margin
 	hinge                // max(0, 1 - m), its corner rounded
-	huber                // e^2/2 up to |e| = delta, then straight on
+	huber                // e^2/2 up to |e| = delta, then linear
 )
 
 var lossNames = []string{squared: "squared", logistic: "logistic", hinge: "hinge", huber: "huber"}
@@ -25,10 +25,10 @@ func (l loss) classifies() bool { return l == logistic || l == hinge }
 type rule struct {
 	loss    loss
 	width   float64
-	weights []float32 // of the classes -1 and 1; nil = all alike
+	weights []float32 // of the classes -1 and 1; nil = equal
 }
 
-// weight returns how much an example counts.
+// weight returns the weight of an example.
 func (r rule) weight(goal float64) float64 {
 	switch {
 	case r.weights == nil:
@@ -55,7 +55,7 @@ func (r rule) unweighted(score, goal float32) float32 {
 	case logistic:
 		return float32(-float64(goal) / (1 + vector.Exp(float64(goal*score))))
 	case hinge:
-		short := 1 - float32(goal*score) // how much the margin falls short
+		short := 1 - float32(goal*score) // the shortfall of the margin
 		return -goal * min(max(short/float32(r.width), 0), 1)
 	}
 	return min(max(score-goal, -float32(r.width)), float32(r.width))
@@ -67,8 +67,8 @@ func (r rule) value(score, goal float64) float64 {
 	return loss + math.Log(factor)
 }
 
-// at returns the loss, and its first and second derivative by the score. The loss comes as a number and a factor, from 1 to 2, whose
-// logarithm is to be added: many examples need one logarithm, of their factors' product. Where the loss is straight, and so no
+// at returns the loss, and its first and second derivative by the score. The loss is returned as a number and a factor, from 1 to 2, whose
+// logarithm must be added: many examples need only one logarithm, of the product of their factors. Where the loss is linear, so that no
 // derivative says how far to go, the second is this share of the curvature of the parabola that touches it there and lies above it
 // everywhere.
 func (r rule) at(score, goal, share float64) (loss, factor, slope, bend float64) {
@@ -87,7 +87,7 @@ func (r rule) unweightedAt(score, goal, share float64) (loss, factor, slope, ben
 	case logistic:
 		m := goal * score
 		e := math.Exp(-math.Abs(m))
-		// The probability of the other class is e/(1+e) where m > 0, else 1/(1+e). A branch would often be foreseen wrongly.
+		// The probability of the other class is e/(1+e) where m > 0, else 1/(1+e). A branch would often be mispredicted.
 		inverse := 1 / (1 + e)
 		wrong := (1 + e - math.Copysign(1-e, m)) / 2 * inverse
 		return max(-m, 0), 1 + e, -goal * wrong, e * inverse * inverse

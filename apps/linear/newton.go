@@ -10,32 +10,32 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// newton trains in one process, by Newton's method with conjugate gradients (as liblinear does: Lin, Weng and Keerthi, "Trust
-// region Newton method for large-scale logistic regression", JMLR 9, 2008; here with a line search, not a region), which
-// the diagonal of the second derivative preconditions (Hsia, Chiang and Lin, "Preconditioned conjugate gradient methods in
-// truncated Newton frameworks", ACML 2018). A clock is one pass over the data: for a gradient, or for the product of the second
-// derivative and a vector. Features of different sizes cost few clocks; on machines the largest one shortens all steps.
+// newton trains in one process, by Newton's method with conjugate gradients (as liblinear does: Lin, Weng and Keerthi, "Trust region Newton
+// method for large-scale logistic regression", JMLR 9, 2008; here with a line search, not a region), which the diagonal of the second
+// derivative preconditions (Hsia, Chiang and Lin, "Preconditioned conjugate gradient methods in truncated Newton frameworks", ACML 2018). A
+// clock is one pass over the data: for a gradient, or for the product of the second derivative and a vector. Features of different sizes
+// cost few clocks; on machines the largest one shortens all steps.
 //
-// It is for smooth losses without l1. The hinge is one, as its corner is rounded.
+// It is for smooth losses without l1. The hinge qualifies, as its corner is rounded.
 type newton struct {
 	program *Program
 	threads int
 	chunks  []*chunk
 	tests   []*labelled.Examples
 
-	at, trial state   // the best point so far, and the one that is tried
+	at, trial state   // the best point so far, and the one being tried
 	enough    float64 // the length of a gradient at which training ends
 	slope     float64 // of the objective along direction
 	step      float64 // of the line search
-	straight  float64 // share of curvature where the loss is straight: see rule.at
+	straight  float64 // share of curvature where the loss is linear: see rule.at
 	direction []float64
 	gradients conjugate
 
 	phase phase
-	why   string // it is finished
+	why   string // why it is finished
 }
 
-// phase is what the next pass is for.
+// phase is the purpose of the next pass.
 type phase int
 
 const (
@@ -44,7 +44,7 @@ const (
 	finished
 )
 
-// state is a point, the bias being its last weight, and the objective there.
+// state is a point, whose last weight is the bias, and the objective there.
 type state struct {
 	point, gradient, diagonal []float64
 	objective, faults, length float64 // faults as Stats has them; length of the gradient
@@ -53,24 +53,24 @@ type state struct {
 // conjugate is the search for a direction: see Nocedal and Wright, "Numerical optimization", algorithm 7.1.
 type conjugate struct {
 	residual, scaled, search, product []float64
-	reach, goal                       float64 // residual . scaled, and where it is small enough
+	reach, goal                       float64 // residual . scaled, and its goal
 	products                          int
 }
 
 const (
-	// tolerance ends training when the gradient is this share of the first one, for classes times the share of the rarer: the
-	// objective is then within a ten-thousandth of the minimum, as a rule. liblinear's is 0.01.
+	// tolerance ends training when the gradient is this share of the first one, for classes times the share of the rarer: the objective is
+	// then usually within a ten-thousandth of the minimum. liblinear's is 0.01.
 	tolerance = 0.003
-	// forcing is how far conjugate gradients shrink the residual in a step. Squared losses need one step, which goes all the way.
+	// forcing is how far conjugate gradients reduce the residual in a step. Squared losses need only one step, to the minimum.
 	forcing      = 0.3
 	mostProducts = 100 // in a step
-	// sufficient is the share of the decrease that the slope promises with which a step is taken (Armijo's rule), and
-	// mostHalvings how often it is halved before that.
+	// sufficient is the share of the decrease promised by the slope for which a step is accepted (Armijo's rule), and mostHalvings how
+	// often it is halved first.
 	sufficient   = 1e-4
 	mostHalvings = 30
 	bolder       = 4
 	mostChunks   = 16
-	// entriesPerWeight is how many entries a chunk has at least for each weight: chunks are added up.
+	// entriesPerWeight is the minimum number of entries per weight in a chunk, since chunks are added up.
 	entriesPerWeight = 4
 )
 
@@ -97,7 +97,7 @@ func (p *Program) NewDirect(open apps.Open, _ uint64, threads int) (apps.DirectT
 	return t, nil
 }
 
-// Row gives the weights of a block, in the form of the tables that machines train.
+// Row returns the weights of a block, in the form of the tables that machines train.
 func (t *newton) Row(k ps.Key) []float32 {
 	p := t.program
 	row := make([]float32, p.Tables()[k.Table].Cols)
@@ -140,7 +140,7 @@ func (t *newton) Step(c ps.Clock, evaluate bool) (apps.Stats, error) {
 // Converged implements apps.Converging.
 func (t *newton) Converged() string { return t.why }
 
-// search takes the point that was tried, or tries one half as far away.
+// search accepts the point that was tried, or tries one half as far away.
 func (t *newton) search(first bool) {
 	if !first && !(t.trial.objective <= t.at.objective+sufficient*t.step*t.slope) {
 		t.straight = min(1, bolder*t.straight)
@@ -164,7 +164,7 @@ func (t *newton) search(first bool) {
 	t.begin()
 }
 
-// balance returns the share of the rarer class, as the first gradient is small where nearly all examples are of one; 1 for numbers.
+// balance returns the share of the rarer class, as the first gradient is small if nearly all examples are of one; 1 for numbers.
 func (t *newton) balance() float64 {
 	if !t.program.rule.loss.classifies() {
 		return 1
@@ -200,7 +200,7 @@ func (t *newton) begin() {
 	g.goal, g.products, t.phase = share*share*g.reach, 0, multiply
 }
 
-// multiply moves along the present search direction, and ends the search when it has gone far enough.
+// multiply moves along the current search direction, and ends the search when it is accurate enough.
 func (t *newton) multiply() {
 	g := &t.gradients
 	t.times(g.search, g.product)
@@ -230,7 +230,7 @@ func (t *newton) multiply() {
 	}
 }
 
-// turn begins the line search along the direction.
+// turn starts the line search along the direction.
 func (t *newton) turn() {
 	t.slope, t.step = dot(t.at.gradient, t.direction), 1
 	t.aim()

@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/apps/parallel"
 )
 
-// chunk is some examples and what a thread sums up over them. Chunks are cut the same way for any number of threads, and added up
-// in their order, so that the result does not depend on threads.
+// chunk is some examples and a thread's sums over them. Chunks are cut the same way for any number of threads, and added up in order, so
+// that the result does not depend on threads.
 type chunk struct {
 	spans             []span
 	sum, diagonal     []float64 // by weight
@@ -20,10 +20,10 @@ type span struct {
 	examples *labelled.Examples
 	from, to int
 	goals    []float32 // of these examples
-	bends    []float32 // second derivatives of their losses by the score, at the last point measured
+	bends    []float32 // second derivatives of their losses with respect to the score, at the last point measured
 }
 
-// chunks deals examples out, even in number.
+// chunks distributes examples evenly.
 func (p *Program) chunks(splits []*labelled.Examples, weights int) []*chunk {
 	examples, entries := 0, 0
 	for _, e := range splits {
@@ -50,7 +50,7 @@ func (p *Program) chunks(splits []*labelled.Examples, weights int) []*chunk {
 	return chunks
 }
 
-// measure works out the objective, its gradient and the diagonal of its second derivative at a point.
+// measure computes the objective, its gradient and the diagonal of its second derivative at a point.
 func (t *newton) measure(s *state) {
 	p, bias := t.program, t.program.task.Inputs
 	parallel.For(t.threads, len(t.chunks), func(_, i int) { t.chunks[i].measure(p, s.point, t.straight) })
@@ -74,7 +74,7 @@ func (t *newton) measure(s *state) {
 			s.gradient[j] += p.l2 * s.point[j]
 			s.diagonal[j] += p.l2
 		}
-		if s.diagonal[j] == 0 { // nothing bends there
+		if s.diagonal[j] == 0 { // the loss is linear there
 			s.diagonal[j] = 1
 		}
 	}
@@ -96,11 +96,11 @@ func (c *chunk) measure(p *Program, point []float64, straight float64) {
 	}
 }
 
-// atOnce is how many examples go through each loop of measure: a loss is the same work for each, and a processor works on
-// several, unless loops over entries, of any number, are in between.
+// atOnce is how many examples go through each loop of measure: a loss is the same work for each, and a processor overlaps several unless
+// loops over a varying number of entries are in between.
 const atOnce = 256
 
-// score measures losses and gives their slopes.
+// score computes losses and returns their slopes.
 func (c *chunk) score(p *Program, s span, point []float64, straight float64, slopes []float64) {
 	for k := range slopes {
 		index, value := s.examples.Row(s.from + k)
@@ -137,7 +137,7 @@ func (c *chunk) addUp(s span, slopes []float64) {
 	}
 }
 
-// times multiplies a vector by the second derivative at the point measured last.
+// times multiplies a vector by the second derivative at the last point measured.
 func (t *newton) times(v, product []float64) {
 	parallel.For(t.threads, len(t.chunks), func(_, i int) { t.chunks[i].times(v) })
 	clear(product)

@@ -22,8 +22,8 @@ type predictor struct {
 	examples      *labelled.Examples
 }
 
-// Predict implements apps.Predictor. A classification gives each example's class, and its probability if the loss is logistic, else
-// its score; a regression gives the number.
+// Predict implements apps.Predictor. A classification returns each example's class, and its probability if the loss is logistic, else its
+// score; a regression returns the number.
 func (k Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
 	p, encoding, err := newPredictor(m)
 	if err != nil {
@@ -120,7 +120,7 @@ func (p *Program) Judge(m model.Model, open apps.Open) (*journal.Quality, error)
 	})
 }
 
-// sure returns the probability of the predicted class, or the score where the loss knows no probabilities.
+// sure returns the probability of the predicted class, or the score if the loss has no probabilities.
 func (p *predictor) sure(i int) float64 {
 	score := p.score(i)
 	if !p.probability {

@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// method is how the objective is minimised on machines.
+// method is how machines minimise the objective.
 type method int
 
 const (

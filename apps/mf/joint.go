@@ -9,24 +9,24 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// joint is a worker's splits as one piece of work: plain stochastic gradient descent on one copy of the rows, in blocks
-// that share neither users nor items, as `tierml train` does it (grid).
+// joint treats a worker's splits as one piece of work: plain stochastic gradient descent on one copy of the rows, in blocks that share
+// neither users nor items, as `tierml train` does it (grid).
 //
-// Within a worker an item's steps follow each other and need no bound. Between workers its changes are added up, each
-// made as if the others' were not there. So they are weighted (itemRatings.weight).
+// Within a worker an item's steps are sequential and need no limit. Workers' changes to an item are added up, although each was computed
+// without the others'. Therefore they are weighted (itemRatings.weight).
 type joint struct {
 	program *Program
 	splits  []*split
 	threads int
-	clocks  []jointClock // of a pass; laid out when they come for the first time
+	clocks  []jointClock // of a pass; prepared when first needed
 	ratings []itemRatings
-	unseen  float64 // how many clocks of other workers' work there may be that this one's has not seen
+	unseen  float64 // how many clocks of other workers' work this one may not have seen
 	test    []ps.Key
 
-	step    float64      // that these are for
+	step    float64      // that these were computed for
 	rates   []fast.Rates // by item: all the same
 	weights []float32    // by item
-	biases  []biasWeight // of items of which others have ratings, too
+	biases  []biasWeight // of items that others also rate
 }
 
 // biasWeight weighs the change of an item's bias against that of its vector.
@@ -36,10 +36,10 @@ type biasWeight struct {
 	before float32 // the bias
 }
 
-// itemRatings says how many ratings an item has to train on.
+// itemRatings counts the ratings available for an item.
 type itemRatings struct{ mine, all uint32 }
 
-// jointClock is what one clock of a pass works on.
+// jointClock is the work of one clock of a pass.
 type jointClock struct {
 	grid     *grid
 	keys     []ps.Key
@@ -72,7 +72,7 @@ func (j *joint) Needs(c ps.Clock, keys []ps.Key) []ps.Key { return append(keys, 
 // EvalNeeds implements apps.Joint.
 func (j *joint) EvalNeeds(keys []ps.Key) []ps.Key { return append(keys, j.test...) }
 
-// at returns what a clock works on.
+// at returns the work of a clock.
 func (j *joint) at(c ps.Clock) *jointClock {
 	clock := &j.clocks[uint64(c-1)%uint64(len(j.clocks))]
 	if clock.grid == nil {
@@ -145,7 +145,7 @@ func (j *joint) Run(c ps.Clock, rows apps.SharedRows, evaluate bool) ([]apps.Sta
 	return stats, nil
 }
 
-// prepare works out what follows from a step size.
+// prepare computes what depends on a step size.
 func (j *joint) prepare(step float64) {
 	if j.step == step {
 		return
@@ -164,26 +164,25 @@ func (j *joint) prepare(step float64) {
 	}
 }
 
-// jointStep is itemStep where an item's steps follow each other and are not too long by being many.
+// jointStep is itemStep for sequential steps on an item, whose sum may be larger.
 func (p *Program) jointStep(step float64, count uint32) float64 {
 	return min(step, jointStepSum*p.itemStepSum*float64(p.batches)/float64(max(count, 1)))
 }
 
-// vectorCurvature is how much less a step moves an item's vector than its bias, towards where a rating would have it: by
-// the mean square of users' vectors in a direction. A direction in which they are longer than this is moved too far by
-// some workers together, one in which they are shorter not as far as it could be. On a million generated ratings with
-// one worker, two, and eight, the test RMSE after 10 passes is 0.754, 0.759 and 0.761 with 0.1; with 1 (a plain average, nearly)
-// 0.754, 0.764 and 0.773; 0.02 diverges at times.
+// vectorCurvature is how much less a step moves an item's vector than its bias, towards what a rating demands: the mean square of users'
+// vectors in a direction. Where users' vectors are longer than this, several workers together move the item too far; where they are
+// shorter, not as far as they could. On a million generated ratings with one worker, two, and eight, the test RMSE after 10 passes is
+// 0.754, 0.759 and 0.761 with 0.1; with 1 (a plain average, nearly) 0.754, 0.764 and 0.773; 0.02 diverges at times.
 const vectorCurvature = 0.1
 
-// weight says how much of what this worker changes in an item counts, where a step moves the item by a share s of the way
-// to where the rating would have it.
+// weight returns how much of this worker's change to an item counts, if a step moves the item by a share s of the way to the value that the
+// rating demands.
 //
-// Then n steps go m(n) = 1 - (1-s)^n of the way, nearly 1 - exp(-s n). This worker's n ratings of a clock take the item so
-// far to where they would have it; all N together should take it m(N) of the way to the mean of where they would
-// have it, in which this worker's weigh n/N. So its change counts by m(N) n / (N m(n)): whole when it has all ratings;
-// nearly whole when steps are few and short; by n/N, as for a plain average, when every worker gets all the way. No worker
-// needs to know how many others there are. With staleness the work of several clocks comes together like that.
+// Then n steps cover m(n) = 1 - (1-s)^n of the way, nearly 1 - exp(-s n). This worker's n ratings in a clock move the item that far towards
+// their target; all N together should move it m(N) of the way to the mean target, in which this worker's has the weight n/N. So its change
+// is scaled by m(N) n / (N m(n)): 1 if it has all ratings; nearly 1 if steps are few and short; n/N, a plain average, if every worker
+// reaches its target. No worker needs to know how many others there are. With staleness, the work of several clocks adds up in the same
+// way.
 func (r itemRatings) weight(s, passes float64) float32 {
 	if r.mine == 0 || r.mine >= r.all {
 		return 1
@@ -211,9 +210,9 @@ func (s *split) evaluateShared(users, items [][]float32) (stats apps.Stats) {
 	return stats
 }
 
-// jointStepSum is how many times item_step_sum the steps on an item in a clock may add up to where they follow each other:
-// far enough to arrive, and not so long for what is rated often (jokes by thousands of people) that it is never at rest.
+// jointStepSum is the multiple of item_step_sum to which an item's sequential steps in a clock may add up: far enough to converge, but not
+// so far that a frequently rated item (jokes with thousands of ratings) never settles.
 const jointStepSum = 8
 
-// mostUnseen bounds the clocks of staleness that count: under ASP, too, workers are about as fast as each other.
+// mostUnseen limits the clocks of staleness that count: even under ASP workers are about equally fast.
 const mostUnseen = 4

@@ -2,8 +2,8 @@ package mf
 
 import "github.com/tierml/tierml/internal/vector"
 
-// The inner loop, for the same result bit for bit on every processor: see package vector, and mind that every product
-// is converted to float32 before it is added, which forbids the compiler to fuse the two.
+// The inner loop gives the same result bit for bit on every processor: see package vector, and note that every product is converted to
+// float32 before it is added, which forbids the compiler to fuse the two.
 //
 // A vector is one table row: the factors, then the bias.
 
@@ -20,7 +20,7 @@ func predict(user, item []float32) float32 {
 	return (user[rank] + item[rank]) + vector.Dot(user[:rank], item[:rank])
 }
 
-// learn takes one step down the gradient of one rating, and gives the error before it. With e the error:
+// learn takes one step down the gradient of one rating, and returns the error before it. With e the error:
 //
 //	p += step * (e*q - l2*p)        q += step * (e*p - l2*q)        b += step * (e - bias_l2*b)
 func learn(user, item []float32, rating float32, u, i rates) float32 {
@@ -33,6 +33,6 @@ func learn(user, item []float32, rating float32, u, i rates) float32 {
 	return e
 }
 
-// workPerExample counts learn's floating-point operations: 2 per factor in vector.Dot, 6 in vector.Blend, and
-// 11 besides (error and bias sums 3, pulls 2, biases 4, the squared error and its sum 2).
+// workPerExample counts learn's floating-point operations: 2 per factor in vector.Dot, 6 in vector.Blend, and 11 more (error and bias sums
+// 3, pulls 2, biases 4, the squared error and its sum 2).
 func workPerExample(rank int) float64 { return float64(8*rank + 11) }

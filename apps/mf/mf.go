@@ -1,19 +1,16 @@
-// Package mf is matrix factorisation of ratings by stochastic gradient descent: user u's rating of item i is
-// predicted as
+// Package mf is matrix factorisation of ratings by stochastic gradient descent: user u's rating of item i is predicted as
 //
 //	mean + scale * (b_u + b_i + p_u . q_i)
 //
-// and the biases b and the factor vectors p and q are chosen to make the squared error on the training
-// ratings small, with an L2 penalty (Koren, Bell and Volinsky, "Matrix factorization techniques for
-// recommender systems", IEEE Computer 42(8), 2009).
+// and the biases b and the factor vectors p and q are chosen to make the squared error on the training ratings small, with an L2 penalty
+// (Koren, Bell and Volinsky, "Matrix factorization techniques for recommender systems", IEEE Computer 42(8), 2009).
 //
-// There are two tables, users and items, with a row for each: the factors, then the bias. A user's ratings
-// are all in one split, so only items are shared. When many splits work on the same items in one clock,
-// their differences are added up, and steps that are right for one split are too long by as many times as
-// there are splits. So the steps that all splits together take on an item in a clock are bounded: see
-// item_step_sum. The bound follows from how often an item is rated and not from the number of splits, so
-// that 1 split and 64 train to the same quality with the same parameters. Outside of deterministic mode the
-// splits of a worker are one piece of work, and the changes of several workers are weighted instead: see joint.
+// There are two tables, users and items, with a row for each: the factors, then the bias. A user's ratings are all in one split, so only
+// items are shared. When many splits work on the same items in one clock, their differences are added up, and steps that suit one split are
+// too long by a factor of the number of splits. So the sum of all splits' steps on an item in a clock is limited: see item_step_sum. The
+// limit depends on how often an item is rated, not on the number of splits, so that 1 split and 64 reach the same quality with the same
+// parameters. Except in deterministic mode, a worker's splits are one piece of work, and the changes of several workers are weighted
+// instead: see joint.
 //
 // The package is arithmetic and formats; it opens no file and knows no machine.
 package mf
@@ -32,10 +29,10 @@ const (
 	tableItems ps.TableID = 1
 )
 
-// Kind is matrix factorisation for the registry.
+// Kind registers matrix factorisation.
 type Kind struct{}
 
-// Name returns how job files name the application.
+// Name is the application's name in job files.
 func (Kind) Name() string { return "mf" }
 
 // Params documents the hyper-parameters. Ratings are standardised (Ratings.Scale), so the same defaults do for
@@ -68,10 +65,10 @@ func (Kind) Params() []apps.Param {
 	}
 }
 
-// initRank is the rank up to which the parameter init is taken as it is.
+// initRank is the highest rank for which the parameter init is used unchanged.
 const initRank = 32
 
-// New makes the application for a dataset that Prepare made.
+// New creates the application for a dataset made by Prepare.
 func (Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	values, err := params.Resolve(Kind{}.Params())
 	if err != nil {
@@ -95,7 +92,7 @@ func (Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	}, nil
 }
 
-// Program is matrix factorisation of one dataset with its hyper-parameters; Kind.Params says what they mean.
+// Program factorises one dataset with its hyper-parameters, which Kind.Params documents.
 type Program struct {
 	data    apps.Dataset
 	ratings Ratings
@@ -109,7 +106,7 @@ type Program struct {
 	init        float32
 }
 
-// Name returns how job files name the application.
+// Name is the application's name in job files.
 func (*Program) Name() string { return Kind{}.Name() }
 
 // Tables are users and items: a row is the factors, then the bias.
@@ -131,7 +128,7 @@ func (p *Program) LeastRows() []uint64 {
 // Score returns the root mean square error.
 func (*Program) Score(loss float64, n int64) float64 { return math.Sqrt(loss / float64(n)) }
 
-// ScoreName names what Score gives.
+// ScoreName names the result of Score.
 func (*Program) ScoreName() string { return "RMSE" }
 
 // Doubts implements apps.Doubtful.
@@ -142,7 +139,7 @@ func (p *Program) Doubts() []string {
 	return []string{fmt.Sprintf("every rating is %v: there is nothing to predict", p.ratings.Low)}
 }
 
-// WorkPerClock returns the work of one clock over all splits; over the clocks of a pass this is its exact mean.
+// WorkPerClock returns the work of one clock over all splits, exact on average over the clocks of a pass.
 func (p *Program) WorkPerClock() float64 {
 	return float64(p.data.Examples) * workPerExample(p.rank) / float64(p.batches)
 }
@@ -153,9 +150,8 @@ func (p *Program) stepAt(c ps.Clock) float64 {
 	return p.step / (1 + float64(p.decay*passes))
 }
 
-// itemStep returns the step for an item that has count training ratings over all splits. A clock takes one
-// batch of each split, hence about count/batches; that many steps together are to stay within
-// itemStepSum.
+// itemStep returns the step for an item with count training ratings over all splits. A clock processes one batch of each split, hence about
+// count/batches ratings of the item, whose steps should add up to at most itemStepSum.
 func (p *Program) itemStep(step float64, count uint32) float64 {
 	return min(step, p.itemStepSum*float64(p.batches)/float64(max(count, 1)))
 }

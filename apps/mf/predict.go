@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/apps/model"
 )
 
-// Predict implements apps.Predictor: the rating of each line's user and item, empty where the model has not seen one.
+// Predict implements apps.Predictor: the rating of each line's user and item, empty if the model does not know one.
 func (Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
 	p, err := NewPredictor(m)
 	if err != nil {

@@ -18,10 +18,9 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Prepare cuts a file of ratings into splits. All ratings of a user go to one split, so that no two splits
-// change the same row of the table users; users are dealt out so that splits are even in ratings. Which
-// ratings are held out depends on the seed and on the ids of user and item alone: adding users or changing
-// the number of splits leaves the others' lot alone.
+// Prepare cuts a file of ratings into splits. All ratings of a user go to one split, so that no two splits change the same row of the table
+// users; users are distributed so that splits have about equally many ratings. Which ratings are held out depends only on the seed and the
+// ids of user and item: adding users or changing the number of splits does not change it for the others.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.Dataset, err error) {
 	if err := cut.Check(); err != nil {
 		return apps.Dataset{}, err
@@ -64,8 +63,8 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.
 	}, nil
 }
 
-// cutter holds the input while it is cut. Ids become rows by their rank: the lowest user id is row 0. Whether a rating is held out is
-// worked out anew each time: the input may be larger than memory.
+// cutter holds the input while it is split. Ids are mapped to rows in order: the lowest user id is row 0. Whether a rating is held out is
+// recomputed each time: the input may be larger than memory.
 type cutter struct {
 	cut       apps.Cut
 	in        input.Ratings
@@ -73,8 +72,8 @@ type cutter struct {
 	counts    []uint32 // by item: likewise
 	examples  int      // ratings to train on
 	low, high float64  // of all ratings
-	sum       float64  // of those to train on, by user, then item, so that it is the same bit for bit wherever it is computed
-	// Index: Split, once they are written; users and items with ratings to train on.
+	sum       float64  // of training ratings, by user, then item, so that it is the same bit for bit wherever it is computed
+	// Index: Split, once they are written; users and items with training ratings.
 	users, items []int
 }
 
@@ -93,7 +92,7 @@ func newCutter(in input.Ratings, cut apps.Cut) *cutter {
 	return c
 }
 
-// each goes through all ratings, in order.
+// each visits all ratings, in order.
 func (c *cutter) each(take func(user int, r input.Rated, held bool)) {
 	for u := range c.in.Users {
 		for _, r := range c.in.Rated[c.in.Start[u]:c.in.Start[u+1]] {
@@ -102,7 +101,7 @@ func (c *cutter) each(take func(user int, r input.Rated, held bool)) {
 	}
 }
 
-// purposeHoldout keeps this use of the seed apart from all others.
+// purposeHoldout separates this use of the seed from all others.
 const purposeHoldout = 0x686f6c646f7574 // "holdout"
 
 func (c *cutter) heldOut(user int, r input.Rated) bool {
@@ -121,11 +120,11 @@ func keyOf(ids []int64, names []string, place int) uint64 {
 	return h.Sum64()
 }
 
-// purposeUnrated keeps this use of the seed apart from all others.
+// purposeUnrated separates this use of the seed from all others.
 const purposeUnrated = 0x756e7261746564 // "unrated"
 
-// withoutRatings gives each user of a file without ratings as many items that it does not have, drawn at random, with the value 0: from
-// ones alone there is nothing to learn.
+// withoutRatings gives each user of a file without ratings an equal number of random items that the user does not have, with the value 0:
+// there is nothing to learn from ones alone.
 func withoutRatings(in input.Ratings, seed uint64) (input.Ratings, error) {
 	out := in
 	out.Start, out.Rated = make([]int, 1, len(in.Start)), make([]input.Rated, 0, 2*len(in.Rated))
@@ -170,8 +169,8 @@ func (c *cutter) ratings() Ratings {
 	return r
 }
 
-// deal spreads users over bins: the one with the most training ratings first, each to the bin that has the
-// fewest so far. Ties go to the lower number. Every bin lists its users in order of their rows.
+// deal distributes users over bins: the one with the most training ratings first, each to the bin with the fewest so far. Ties go to the
+// lower number. Every bin lists its users in order of their rows.
 func deal(train []int, bins int) [][]int {
 	order := make([]int, len(train))
 	for i := range order {
@@ -183,7 +182,7 @@ func deal(train []int, bins int) [][]int {
 	for _, u := range order {
 		bin := 0
 		for b := range load {
-			// Users count too: a bin of users without training ratings is still work to hold.
+			// Users count too: a bin of users without training ratings still takes memory.
 			if load[b] < load[bin] || load[b] == load[bin] && len(dealt[b]) < len(dealt[bin]) {
 				bin = b
 			}
@@ -218,10 +217,10 @@ func (c *cutter) write(create apps.Create) error {
 	})
 }
 
-// split gathers one split's contents.
+// split collects one split's contents.
 func (c *cutter) split(id ps.Split, users []int) *splitData {
 	s := &splitData{id: id, named: c.in.UserNames != nil || c.in.ItemNames != nil}
-	place := make([]uint32, len(c.in.Items)) // in the split's list, and one
+	place := make([]uint32, len(c.in.Items)) // in the split's list, plus one
 	train, all := 0, 0
 	for _, u := range users {
 		for _, r := range c.in.Rated[c.in.Start[u]:c.in.Start[u+1]] {
@@ -258,7 +257,7 @@ func (c *cutter) split(id ps.Split, users []int) *splitData {
 	return s
 }
 
-// nameOf returns what a split file has as a name; the id where only the ids of the other side are texts.
+// nameOf returns the name in a split file; the id if only the ids of the other side are texts.
 func nameOf(ids []int64, names []string, place int) string {
 	if names == nil {
 		return strconv.FormatInt(ids[place], 10)

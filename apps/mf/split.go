@@ -34,8 +34,7 @@ func (p *Program) read(id ps.Split, r io.Reader) (*splitData, error) {
 	return data, nil
 }
 
-// split is one split in memory. A batch is a group of whole users, so that a user row travels once per pass
-// and not once per clock.
+// split is one split in memory. A batch is a group of whole users, so that a user row is transferred once per pass and not once per clock.
 type split struct {
 	program *Program
 	seed    uint64
@@ -43,13 +42,13 @@ type split struct {
 	batches []batch
 	test    batch // the held-out ratings
 
-	// Working memory of Run, worth nothing between calls.
+	// Working memory of Run, meaningless between calls.
 	userRows, itemRows [][]float32
 	order              []example
 	itemRates          []rates
 }
 
-// batch is a list of examples and the rows that they touch, by place in the split's lists.
+// batch is a list of examples and the rows that they use, as indexes into the split's lists.
 type batch struct {
 	examples     []example
 	users, items []int
@@ -78,7 +77,7 @@ func newSplit(p *Program, data *splitData, seed uint64) *split {
 	return s
 }
 
-// dealUsers spreads the users over the batches, even in ratings, and gives each user's batch.
+// dealUsers distributes the users evenly by ratings over the batches, and returns each user's batch.
 func (s *split) dealUsers() []int {
 	train := make([]int, len(s.data.users))
 	for _, e := range s.data.train {
@@ -93,7 +92,7 @@ func (s *split) dealUsers() []int {
 	return batchOf
 }
 
-// touch lists the rows that a batch touches.
+// touch lists the rows that a batch uses.
 func (s *split) touch(b *batch) {
 	users, items := make([]bool, len(s.data.users)), make([]bool, len(s.data.items))
 	for _, e := range b.examples {
@@ -130,9 +129,9 @@ func (s *split) keys(b *batch, keys []ps.Key) []ps.Key {
 	return keys
 }
 
-// batchAt returns the batch of a clock: all in turn, so that a pass is as many clocks as there are batches. Each
-// split begins with another one: dealing leaves the low batches a little larger, and with fewer users than
-// batches the high ones are empty, which must not fall on the same clock everywhere.
+// batchAt returns the batch of a clock: in rotation, so that a pass has as many clocks as there are batches. Each split starts with a
+// different one: the low batches are slightly larger, and with fewer users than batches the high ones are empty, which must not coincide on
+// all splits.
 func (s *split) batchAt(c ps.Clock) *batch { return &s.batches[s.batchNumber(c)] }
 
 func (s *split) batchNumber(c ps.Clock) int {
@@ -161,7 +160,7 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, erro
 	return s.measured(c, number, stats, s.train(b, c))
 }
 
-// measured adds what a clock came to, given the sum of squared errors on the standardised scale.
+// measured adds a clock's results, given the sum of squared errors on the standardised scale.
 func (s *split) measured(c ps.Clock, number int, stats apps.Stats, squares float64) (apps.Stats, error) {
 	b := &s.batches[number]
 	stats.Examples = int64(len(b.examples))
@@ -174,7 +173,7 @@ func (s *split) measured(c ps.Clock, number int, stats apps.Stats, squares float
 	return stats, nil
 }
 
-// bind looks each row up once, so that the inner loop need not.
+// bind looks up each row once, so that the inner loop need not.
 func (s *split) bind(b *batch, rows apps.Rows) {
 	for _, u := range b.users {
 		s.userRows[u] = rows.Row(s.userKey(u))
@@ -211,7 +210,7 @@ func (p *Program) rates(step float64) rates {
 	}
 }
 
-// evaluate measures the held-out ratings with the rows that are bound.
+// evaluate measures the held-out ratings with the bound rows.
 func (s *split) evaluate() (count int64, loss float64) {
 	for _, e := range s.test.examples {
 		d := float64(e.value) - s.program.ratings.rating(predict(s.userRows[e.user], s.itemRows[e.item]))
@@ -220,7 +219,7 @@ func (s *split) evaluate() (count int64, loss float64) {
 	return int64(len(s.test.examples)), loss
 }
 
-// rating turns a standardised prediction into a rating, held within the ratings that occur.
+// rating turns a standardised prediction into a rating, clamped to the range of ratings that occur.
 func (r Ratings) rating(predicted float32) float64 {
 	return min(max(r.Mean+float64(r.Scale*float64(predicted)), r.Low), r.High)
 }

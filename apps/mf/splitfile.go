@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// A split file holds everything that one split needs, all numbers little endian:
+// A split file contains everything that one split needs, all numbers little endian:
 //
 //	offset  bytes  what
 //	0       8      magic "TMLmf\r\n\x00" (a file changed by a text-mode copy is noticed at once)
@@ -65,7 +65,7 @@ type itemEntry struct {
 	name  string
 }
 
-// example is one rating; user and item are places in the split's own lists.
+// example is one rating; user and item are indexes into the split's own lists.
 type example struct {
 	user, item uint32
 	value      float32
@@ -101,7 +101,7 @@ func (s *splitData) encode() ([]byte, error) {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli)), nil
 }
 
-// names returns those of the users and items, in one text.
+// names returns the names of the users and items, in one text.
 func (s *splitData) names() string {
 	if !s.named {
 		return ""
@@ -116,7 +116,7 @@ func (s *splitData) names() string {
 	return strings.Join(all, "\n")
 }
 
-// setNames gives users and items the names that a text has.
+// setNames names users and items from such a text.
 func (s *splitData) setNames(text string) error {
 	all := strings.Split(text, "\n")
 	if len(all) != len(s.users)+len(s.items) {
@@ -139,7 +139,7 @@ const (
 	exampleSize = 12
 )
 
-// size returns how many bytes the file has.
+// size returns the length of the file in bytes.
 func (s *splitData) size() int {
 	return headerSize + userSize*len(s.users) + itemSize*len(s.items) + exampleSize*(len(s.train)+len(s.test)) + 4
 }
@@ -182,11 +182,11 @@ func decodeSplit(data []byte, want ps.Split) (*splitData, error) {
 		counts[i] = int(word(2 + i))
 		size += each * uint64(word(2+i))
 	}
-	lists := size - 4 // where the names begin
+	lists := size - 4 // where the names start
 	if version == namesVersion && uint64(len(data)) >= size {
 		size += 4 + uint64(binary.LittleEndian.Uint32(data[lists:]))
 	}
-	switch got := uint64(len(data)); { // before a false count asks for memory
+	switch got := uint64(len(data)); { // before a wrong count requests memory
 	case got < size:
 		return nil, fmt.Errorf("%w: it is cut short", ErrSplit)
 	case got > size:
@@ -203,7 +203,7 @@ func decodeSplit(data []byte, want ps.Split) (*splitData, error) {
 	return s, nil
 }
 
-// decodeLists takes bytes of the right number; lists without members stay nil.
+// decodeLists decodes data of the right length; empty lists stay nil.
 func decodeLists(s *splitData, b []byte, counts [4]int) *splitData {
 	le := binary.LittleEndian
 	for range counts[0] {
@@ -224,7 +224,7 @@ func decodeLists(s *splitData, b []byte, counts [4]int) *splitData {
 	return s
 }
 
-// check makes sure that nothing which follows can index out of range, whatever wrote the file.
+// check ensures that nothing that follows can index out of range, whatever wrote the file.
 func (s *splitData) check() error {
 	for i, u := range s.users {
 		if i > 0 && u.row <= s.users[i-1].row {

@@ -10,8 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/plainfile"
 )
 
-// Save writes the model to a file, all or nothing: a reader finds the old file or the whole new one, also
-// after a crash.
+// Save writes the model to a file atomically: a reader finds the old file or the whole new one, even after a crash.
 func (m Model) Save(path string) error {
 	err := atomicfile.WriteTo(path, 0o644, func(w io.Writer) error {
 		buffered := bufio.NewWriterSize(w, 1<<20)

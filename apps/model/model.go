@@ -1,9 +1,9 @@
-// Package model reads and writes model files in the safetensors format: an 8-byte little-endian header
-// length, a JSON header that names every tensor's type, shape and place, and the raw little-endian values
-// (https://github.com/huggingface/safetensors). Any framework can load them, and loading runs no code.
+// Package model reads and writes model files in the safetensors format: an 8-byte little-endian header length, a JSON header that names
+// every tensor's type, shape and place, and the raw little-endian values (https://github.com/huggingface/safetensors). Any framework can
+// load them, and loading runs no code.
 //
-// The same model gives the same bytes: tensors and metadata are in order of their names. The package knows
-// tensors and strings, not what they mean.
+// The same model gives the same bytes: tensors and metadata are sorted by name. The package knows tensors and strings, but not what they
+// mean.
 package model
 
 import (
@@ -61,7 +61,7 @@ func (t Tensor) typeName() string {
 	return typeFloat
 }
 
-// values is how many the shape has room for, or an error if that is not how many there are.
+// values returns the number of values in the shape, or an error if the tensor has another number.
 func (t Tensor) check() error {
 	want, err := volume(t.Shape)
 	if err != nil {
@@ -92,7 +92,7 @@ func volume(shape []int) (int, error) {
 
 func (t Tensor) size() int { return 4*len(t.Float) + 8*len(t.Int) + 4*len(t.Int32) }
 
-// entry is a tensor's line in the header. The field order is the one of the reference implementation.
+// entry is a tensor's line in the header. The field order is that of the reference implementation.
 type entry struct {
 	Type    string `json:"dtype"`
 	Shape   []int  `json:"shape"`
@@ -146,8 +146,7 @@ func (m Model) inFileOrder() ([]Tensor, error) {
 	return tensors, nil
 }
 
-// header makes the JSON header, filled up with spaces so that the values start at a multiple of 8 bytes.
-// encoding/json writes maps in order of their keys.
+// header encodes the JSON header, padded with spaces so that the values start at a multiple of 8 bytes. encoding/json sorts maps by key.
 func (m Model) header(tensors []Tensor) ([]byte, error) {
 	entries := make(map[string]any, len(tensors)+1)
 	if len(m.Metadata) > 0 {
@@ -210,5 +209,5 @@ func (t Tensor) write(w io.Writer) error {
 	return nil
 }
 
-// ErrFormat says that a file is not a model that this package can read.
+// ErrFormat means that a file is not a model that this package can read.
 var ErrFormat = errors.New("not a safetensors file that can be read here")

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Read reads a model. Types other than F32, I32 and I64 are refused, and so are holes, overlaps and bytes that no
-// tensor owns, as the format demands. Tensors come back in order of their names.
+// Read reads a model. Types other than F32, I32 and I64 are rejected, and so are holes, overlaps and bytes that belong to no tensor, as the
+// format demands. Tensors are sorted by name.
 func Read(r io.Reader) (Model, error) {
 	header, err := readHeader(r)
 	if err != nil {
@@ -48,7 +48,7 @@ func readHeader(r io.Reader) ([]byte, error) {
 	return header, nil
 }
 
-// parseHeader returns the tensors without values, in order of their places in the file.
+// parseHeader returns the tensors without values, in file order.
 func parseHeader(header []byte) (Model, []entry, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(header, &raw); err != nil {
@@ -77,7 +77,7 @@ func parseHeader(header []byte) (Model, []entry, error) {
 		if d := a.Offsets[0] - b.Offsets[0]; d != 0 {
 			return d
 		}
-		if d := a.Offsets[1] - b.Offsets[1]; d != 0 { // an empty tensor lies before its neighbour
+		if d := a.Offsets[1] - b.Offsets[1]; d != 0 { // an empty tensor precedes its neighbour
 			return d
 		}
 		return strings.Compare(a.name, b.name)
@@ -127,7 +127,7 @@ func (m Model) readValues(r io.Reader, places []entry) error {
 	return nil
 }
 
-// read grows the values as they come, so that a false header cannot ask for more memory than the file has.
+// read allocates values as they arrive, so that a wrong header cannot request more memory than the file has.
 func (t *Tensor) read(r io.Reader, e entry) error {
 	left := e.Offsets[1] - e.Offsets[0]
 	t.Float = nil

@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// For does the tasks below n on some threads, each task once, and waits for all to be done. The thread that a task
-// is done by is given, for working memory. A panic in a task becomes the caller's, with its
-// stack (Panic) when it was on another thread.
+// For runs the tasks below n on several threads, each task once, and waits for all to finish. A task receives its thread's number, to
+// select working memory. A panic in a task is passed to the caller, with its stack (Panic) if it was on another thread.
 func For(threads, n int, do func(thread, task int)) {
 	if threads = min(threads, n); threads <= 1 {
 		for task := range n {
@@ -27,16 +26,16 @@ func For(threads, n int, do func(thread, task int)) {
 	})
 }
 
-// Panic is what a caller gets of a panic on one of its threads: the stack would be lost otherwise.
+// Panic carries a panic from another thread, whose stack would otherwise be lost.
 type Panic struct {
 	Value any
 	Stack []byte
 }
 
-// String implements fmt.Stringer: it is what the runtime prints of an unrecovered panic.
+// String implements fmt.Stringer: the runtime prints it for an unrecovered panic.
 func (p *Panic) String() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
 
-// onThreads runs a function once on each thread, one of which is the caller's.
+// onThreads runs a function once on each thread, including the caller's.
 func onThreads(threads int, run func(thread int)) {
 	var (
 		wait   sync.WaitGroup
@@ -66,17 +65,16 @@ func onThreads(threads int, run func(thread int)) {
 	}
 }
 
-// Graph is tasks of which some must be done before others. Its tasks are numbered in an order in which they could be
-// done one after another.
+// Graph has tasks some of which must run before others. Its tasks are numbered in a valid order for running them one after another.
 type Graph struct {
 	wants []int   // by task: how many tasks must be done before it
-	then  [][]int // by task: which tasks want it done
+	then  [][]int // by task: which tasks wait for it
 }
 
-// NewGraph makes a graph of n tasks without order.
+// NewGraph creates a graph of n unordered tasks.
 func NewGraph(n int) *Graph { return &Graph{wants: make([]int, n), then: make([][]int, n)} }
 
-// Before demands that one task is done before another, which has a higher number.
+// Before requires one task to run before another, which has a higher number.
 func (g *Graph) Before(first, second int) {
 	if first >= second {
 		panic("parallel: a task must come after those that it waits for")
@@ -85,8 +83,8 @@ func (g *Graph) Before(first, second int) {
 	g.then[first] = append(g.then[first], second)
 }
 
-// Run does all tasks, each after those that must be done before it, on some threads, and waits for all to be done.
-// A panic in a task becomes the caller's; then some tasks may not have been done.
+// Run runs all tasks on several threads, each after those it depends on, and waits for all to finish. A panic in a task is passed to the
+// caller; then some tasks may not have run.
 func (g *Graph) Run(threads int, do func(task int)) {
 	if threads = min(threads, len(g.wants)); threads <= 1 {
 		for task := range g.wants {
@@ -111,7 +109,7 @@ type graphRun struct {
 	change sync.Cond
 	wants  []int
 	ready  []int // first in, first out
-	left   int   // tasks that no thread has taken; 0 also after a panic
+	left   int   // tasks that no thread has started; also 0 after a panic
 }
 
 func (r *graphRun) work(do func(task int)) {
@@ -139,7 +137,7 @@ func (r *graphRun) work(do func(task int)) {
 	}
 }
 
-// unlocked does a task without the lock. If it panics, the other threads stop.
+// unlocked runs a task without the lock. If it panics, the other threads stop.
 func (r *graphRun) unlocked(task int, do func(task int)) {
 	r.lock.Unlock()
 	done := false
@@ -154,8 +152,8 @@ func (r *graphRun) unlocked(task int, do func(task int)) {
 	done = true
 }
 
-// InOrder makes the things below n on some threads and takes them one by one in their order. Each thread
-// holds one at a time. The first error, in that order, is returned.
+// InOrder makes the things below n on several threads and passes them on one by one, in order. Each thread holds one at a time. The first
+// error in that order is returned.
 func InOrder[T any](threads, n int, produce func(i int) (T, error), take func(i int, made T) error) error {
 	type result struct {
 		made T

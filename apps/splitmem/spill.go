@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Spill keeps split files in memory as far as there is room, and the others elsewhere. Its methods are an apps.Create and an
-// apps.Open. Not for concurrent use while files are created.
+// Spill keeps split files in memory while there is room, and the others elsewhere. Its methods are an apps.Create and an apps.Open. Do not
+// use it concurrently while files are created.
 type Spill struct {
 	room   int // bytes
 	kept   Files
@@ -22,7 +22,7 @@ func NewSpill(room int, create apps.Create, open apps.Open) *Spill {
 	return &Spill{room: room, kept: Files{}, create: create, open: open}
 }
 
-// Create begins a split's file.
+// Create starts a split's file.
 func (s *Spill) Create(id ps.Split) (io.WriteCloser, error) {
 	return &spilled{of: s, id: id}, nil
 }

@@ -1,5 +1,5 @@
-// Package splitmem keeps split files in memory: for training in one process, tests and measurements of applications. It refuses to
-// know their contents.
+// Package splitmem keeps split files in memory: for training in one process, tests and benchmarks of applications. It does not look at
+// their contents.
 package splitmem
 
 import (
@@ -11,17 +11,17 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Files are split files, by split. Its methods are an apps.Create and an apps.Open. Not for concurrent use while files are
+// Files are split files by split number. Its methods are an apps.Create and an apps.Open. Do not use it concurrently while files are
 // created.
 type Files map[ps.Split]*bytes.Buffer
 
-// Create begins a split's file, replacing its contents.
+// Create starts a split's file, replacing its contents.
 func (f Files) Create(id ps.Split) (io.WriteCloser, error) {
 	f[id] = new(bytes.Buffer)
 	return file{f[id]}, nil
 }
 
-// Open reads a split's file from its beginning; fs.ErrNotExist where it was not created.
+// Open reads a split's file from its beginning; fs.ErrNotExist if it was not created.
 func (f Files) Open(id ps.Split) (io.ReadCloser, error) {
 	b := f[id]
 	if b == nil {

@@ -1,6 +1,6 @@
-// Package tally is an application for drills: it counts the work that is done, in integers, and learns nothing. Whatever
-// happens to machines, and however stale reads may be, its tables after a clock are known beforehand, cell by cell: an
-// update that is lost or counts twice shows. It is in programs that are built with the tag "drill" only.
+// Package tally is an application for drills: it counts the work done, in integers, and learns nothing. Whatever happens to machines, and
+// however stale reads may be, its tables after a clock are known in advance, cell by cell: an update that is lost or counted twice is
+// noticed. It is only in programs built with the tag "drill".
 package tally
 
 import (
@@ -25,13 +25,13 @@ const (
 	own               // a row for each split: the clocks done, and the sum of their numbers
 )
 
-// work is what a split's clock counts as, in floating-point operations: machines are paced by it.
+// work is the number of floating-point operations that a split's clock counts as: machines are paced by it.
 const work = 1e6
 
 // Kind is the application for the registry.
 type Kind struct{}
 
-// Name returns how job files name it.
+// Name is its name in job files.
 func (Kind) Name() string { return "tally" }
 
 // Params are for drills.
@@ -40,7 +40,7 @@ func (Kind) Params() []apps.Param {
 		Why: "every split panics when it comes to this clock; 0: none does"}}
 }
 
-// Prepare writes nothing but each split's number: the input is not looked at.
+// Prepare writes only each split's number: the input is ignored.
 func (Kind) Prepare(_ apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
 	for s := range cut.Splits {
 		w, err := create(ps.Split(s))
@@ -57,7 +57,7 @@ func (Kind) Prepare(_ apps.Input, cut apps.Cut, create apps.Create) (apps.Datase
 	return apps.Dataset{Splits: cut.Splits, Examples: int64(cut.Splits), Test: int64(cut.Splits)}, nil
 }
 
-// New makes the program.
+// New creates the program.
 func (Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	values, err := params.Resolve(Kind{}.Params())
 	if err != nil {
@@ -110,7 +110,7 @@ func (p program) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, erro
 	return split(id), nil
 }
 
-// panicking is a split that has a mistake in it.
+// panicking is a split with a deliberate bug.
 type panicking struct {
 	split
 	at ps.Clock
@@ -125,7 +125,7 @@ func (p panicking) Run(c ps.Clock, tables apps.Rows, evaluate bool) (apps.Stats,
 
 type split ps.Split
 
-// cell returns one of those that a split adds to in a clock.
+// cell returns one of the cells to which a split adds in a clock.
 func cell(s ps.Split, c ps.Clock, i int) (row ps.RowID, column int) {
 	h := ps.Hash(uint64(s), uint64(c), uint64(i))
 	return ps.RowID(h % rows), int(h / rows % columns)
@@ -159,7 +159,7 @@ func (s split) Run(c ps.Clock, tables apps.Rows, evaluate bool) (apps.Stats, err
 	return stats, nil
 }
 
-// Expected returns what the tables hold when each split has done each clock up to this one exactly once, by the tables' names.
+// Expected returns the contents of the tables, by name, after each split has done each clock up to this one exactly once.
 func Expected(splits int, clock ps.Clock) map[string][]int32 {
 	all := map[string][]int32{"shared": make([]int32, rows*columns), "own": make([]int32, 2*splits)}
 	for s := range ps.Split(splits) {

@@ -1,5 +1,5 @@
-// Command image makes a container image of static programs, without Docker and from nothing: an OCI image layout with an image for
-// each platform (https://github.com/opencontainers/image-spec, version 1.1). The same files give the same bytes.
+// Command image builds a container image of static programs from scratch, without Docker: an OCI image layout with an image for each
+// platform (https://github.com/opencontainers/image-spec, version 1.1). The same files give the same bytes.
 //
 //	image OUTPUT CERTIFICATES linux/amd64=PROGRAM linux/arm64=PROGRAM
 //
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// user runs the program: an unprivileged user's number, as the pods of providers/kube ask for.
+// user runs the program: an unprivileged user's number, as the pods of providers/kube require.
 const user = "65532:65532"
 
 func main() {
@@ -80,11 +80,10 @@ func run(args []string) error {
 		os.WriteFile(filepath.Join(args[0], "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644))
 }
 
-// machines are the processors of ELF files, by Go's names.
+// machines maps the processors of ELF files to Go's names.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// runsFrom checks that a program runs on a processor and needs nothing besides itself: images have no
-// libraries.
+// runsFrom checks that a program runs on a processor and is self-contained: images have no libraries.
 func runsFrom(program []byte, arch string) error {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -134,7 +133,7 @@ func (l layout) object(kind string, o any) (descriptor, error) {
 	return l.blob(kind, text)
 }
 
-// image makes the image of one platform: one layer, its configuration and its manifest.
+// image builds the image of one platform: one layer, its configuration and its manifest.
 func (l layout) image(system, arch string, program, certificates []byte) (descriptor, error) {
 	plain, err := archive(program, certificates)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 )
 
-// complete lets shells complete what the arguments and flags of all commands mean: names of runs where a command's usage
-// says RUN, job files where it says JOB.yaml, and the words that a flag takes.
+// complete lets shells complete the arguments and flags of all commands: names of runs where a command's usage says RUN, job files where it
+// says JOB.yaml, and the words that a flag accepts.
 func complete(cmd *cobra.Command) {
 	_, arguments, _ := strings.Cut(cmd.Use, " ")
 	switch {
@@ -31,7 +31,7 @@ func complete(cmd *cobra.Command) {
 	case arguments == "":
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
-	for name, words := range map[string][]string{ // any order: each by itself
+	for name, words := range map[string][]string{ // any order: each is independent
 		"policy": config.Policies(), "cloud": config.Clouds(),
 		"provider": config.Played(), "app": applications(),
 	} {
@@ -55,7 +55,7 @@ func applications() (names []string) {
 	return names
 }
 
-// runNames completes the names of runs, the newest number of a job first as a job's name means it.
+// runNames completes the names of runs, a job's newest run first, as a job's name means that one.
 func runNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	several := strings.Contains(cmd.Use, "RUN...") || strings.Contains(cmd.Use, "RUN [")
 	if len(args) > 0 && !several {
@@ -75,13 +75,13 @@ func runNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.Shel
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// machineNames returns those that have logged in a run.
+// machineNames returns the machines with logs in a run.
 func machineNames(run string) (names []string) {
 	dir, err := runs.Find(rundir.Root, run)
 	if err != nil {
 		return nil
 	}
-	logs, _ := filepath.Glob(filepath.Join(dir, rundir.LogsDir, "*.log")) // the pattern is a good one
+	logs, _ := filepath.Glob(filepath.Join(dir, rundir.LogsDir, "*.log")) // the pattern is valid
 	for _, log := range logs {
 		names = append(names, strings.TrimSuffix(filepath.Base(log), ".log"))
 	}

@@ -39,7 +39,7 @@ editors.`,
 	}
 }
 
-// pageNames returns the pages without their endings, in order.
+// pageNames returns the names of the pages without extensions, in order.
 func pageNames() (names []string) {
 	files, _ := fs.Glob(docs.Pages, "*")
 	for _, file := range files {

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/settings"
 )
 
-// groups are the commands as the first screen has them: in the order in which a newcomer meets them.
+// groups are the commands on the first screen, in the order in which a newcomer meets them.
 var groups = []cli.Group{
 	{Title: "Begin", Commands: []string{"demo", "init", "doctor", "plan", "run", "train", "predict"}},
 	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "sweep", "state", "dashboard", "report"}},
@@ -63,7 +63,7 @@ file; tierml config shows all. Other variables:
 Credentials of clouds are found as by the providers' own tools: AWS_PROFILE, AWS_REGION and ~/.aws,
 GOOGLE_APPLICATION_CREDENTIALS and gcloud auth application-default login.`
 
-// arrange gives the commands their places, topics and the words of other tools.
+// arrange sets the places, topics and other tools' words of the commands.
 func arrange(root *cobra.Command) {
 	help := cli.HelpCommand()
 	help.Example = "  tierml help run\n  tierml help prices import\n  tierml help exit-codes"

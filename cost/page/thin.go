@@ -2,13 +2,12 @@ package page
 
 import "math"
 
-// A drawing has no more detail than a screen has columns, however long the run was: the size of a page is bounded.
+// A drawing has no more detail than a screen has columns, however long the run was, so the size of a page is limited.
 
-// columnWidth is that of a column, in pixels of the drawing: the width of a line.
+// columnWidth is the width of a column, and of a line, in pixels of the drawing.
 const columnWidth = 2
 
-// thinned keeps of the points in each column of the plot the first, the least, the greatest and the last, in their order:
-// the curve looks the same.
+// thinned keeps the first, smallest, largest and last of the points in each column of the plot, in order: the curve looks the same.
 func (f frame) thinned(points []point) []point {
 	if columns := int(f.right-f.left) / columnWidth; len(points) <= 2*columns {
 		return points
@@ -36,7 +35,7 @@ func (f frame) thinned(points []point) []point {
 	return out
 }
 
-// sparse reports whether something at x lies far enough from what was drawn last of its kind; it remembers what is drawn.
+// sparse reports whether something at x is far enough from the last thing drawn of its kind; it remembers what is drawn.
 func sparse(last map[string]float64, kind string, x, apart float64) bool {
 	if before, ok := last[kind]; ok && math.Abs(x-before) < apart {
 		return false

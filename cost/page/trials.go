@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/cost"
 )
 
-// Curve is the losses of a trial or of a run, to be drawn with others.
+// Curve is the losses of a trial or a run, to be drawn together with others.
 type Curve struct {
 	Name   string
 	Points []cost.LossPoint
@@ -26,12 +26,12 @@ type Drawing struct {
 	Legend          []key
 }
 
-// DrawTrials draws the losses of a sweep's trials; the best one stands out. There is no drawing while no trial has two losses.
+// DrawTrials draws the losses of a sweep's trials; the best one stands out. There is no drawing until a trial has two losses.
 func DrawTrials(metric, unit string, trials []Curve, best string) []Drawing {
 	return drawings("trials", trialCharts(metric, unit, trials, best))
 }
 
-// DrawRuns draws the losses of several runs, each in a colour of its own.
+// DrawRuns draws the losses of several runs, each in its own colour.
 func DrawRuns(metric, unit string, runs []Curve) []Drawing {
 	return drawings("runs", curves(metric, unit, runs, true, func(i int, l *line) { l.colour, l.dashed = i%palette, i >= palette }))
 }
@@ -59,8 +59,8 @@ func trialCharts(metric, unit string, trials []Curve, best string) []chart {
 	return charts
 }
 
-// curves draws losses over steps, hours and dollars. Hours are since the first loss of all, or, where they ran apart, since each one's;
-// paint gives each its colour.
+// curves draws losses over steps, hours and dollars. Hours count from the first loss of all or, if they ran at different times, from each
+// one's own; paint assigns the colours.
 func curves(metric, unit string, all []Curve, apart bool, paint func(i int, l *line)) (charts []chart) {
 	metric = strings.ToUpper(metric)
 	first := math.Inf(1)
@@ -106,10 +106,10 @@ func curves(metric, unit string, all []Curve, apart bool, paint func(i int, l *l
 	return charts
 }
 
-// decades is how much the greatest loss has to exceed the least until they are drawn by their logarithm.
+// decades is the ratio of the largest loss to the smallest from which they are drawn on a logarithmic scale.
 const decades = 20
 
-// spread draws losses by their logarithm where a few great ones would hide how the others differ.
+// spread draws losses on a logarithmic scale if a few large ones would hide how the others differ.
 func (c *chart) spread() {
 	low, high := math.Inf(1), math.Inf(-1)
 	dots := line{}
@@ -126,10 +126,10 @@ func (c *chart) spread() {
 	}
 }
 
-// scattered is how many settings are drawn at most.
+// scattered is the maximum number of settings drawn.
 const scattered = 6
 
-// settingCharts draws the loss of each trial by each setting of which trials have several values.
+// settingCharts draws the losses of trials by each setting that has several values.
 func settingCharts(metric string, trials []cost.Trial, best string) (charts []chart) {
 	values := map[string]map[string]bool{}
 	for _, t := range trials {
@@ -148,7 +148,7 @@ func settingCharts(metric string, trials []cost.Trial, best string) (charts []ch
 		metric := strings.ToUpper(metric)
 		c := chart{title: metric + " by " + name, xLabel: name + axis.note, yLabel: metric, ticks: axis.ticks,
 			describe: fmt.Sprintf("A dot for each trial with a loss: its last %s by its %s. The strong one is the best.", metric, name)}
-		for _, t := range slices.Backward(trials) { // the best is drawn last, above the others
+		for _, t := range slices.Backward(trials) { // the best is drawn last, on top
 			if t.Loss == nil {
 				continue
 			}
@@ -165,7 +165,7 @@ func settingCharts(metric string, trials []cost.Trial, best string) (charts []ch
 	return charts
 }
 
-// axis maps the values of a setting to places: numbers that span decades by their logarithm, words in their order.
+// axis maps the values of a setting to positions: numbers that span decades logarithmically, words in order.
 type axis struct {
 	at    func(string) float64
 	ticks []tick // nil = round numbers
@@ -186,7 +186,7 @@ func newAxis(values []string) axis {
 		}
 		low, high = min(low, x), max(high, x)
 	}
-	number := func(v string) float64 { x, _ := strconv.ParseFloat(v, 64); return x } // they all are
+	number := func(v string) float64 { x, _ := strconv.ParseFloat(v, 64); return x } // all are numbers
 	if low <= 0 || high/low < decades {
 		return axis{at: number}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/cost"
 )
 
-// settingsChart returns the settings of a job that is tuned while it trains.
+// settingsChart shows the settings of a job that is tuned during training.
 func settingsChart(r *cost.Report) chart {
 	c := chart{title: "Settings over time", xLabel: "market time (UTC)", yLabel: "value", xTime: true, zeroY: true}
 	knobs := map[string]int{} // the highest value
@@ -62,7 +62,7 @@ func paceChart(r *cost.Report) chart {
 	return c
 }
 
-// improvementChart returns what the changes were expected to save, and did.
+// improvementChart shows what the changes were expected to save, and what they did.
 func improvementChart(r *cost.Report) chart {
 	c := chart{title: "Expected and real improvement", xLabel: "market time (UTC)", yLabel: "seconds per clock", xTime: true}
 	expected, real := line{name: "expected", colour: 3, step: true}, line{name: "real", colour: 0, step: true}

@@ -9,19 +9,19 @@ import (
 	"github.com/tierml/tierml/internal/progress"
 )
 
-// usage is a machine's use over time as a row.
+// usage is a table row with a machine's use over time.
 type usage struct {
 	cost.MachineUse
 	Cells []useCell
 }
 
-// useCell is a figure's curve, with its mean and its peak in words.
+// useCell is a metric's curve, with its mean and peak in words.
 type useCell struct {
 	Name, Text string
-	Curve      template.HTML // empty where there is nothing to draw
+	Curve      template.HTML // empty if there is nothing to draw
 }
 
-// UseColumns names the figures that some machine has.
+// UseColumns names the metrics that some machine has.
 func (v view) UseColumns() []string {
 	columns := []string{"processor", "memory"}
 	for _, name := range []string{"GPU", "network"} {
@@ -41,10 +41,10 @@ var useFigures = map[string]func(cost.UseStep) float64{
 	"network":   func(s cost.UseStep) float64 { return s.In + s.Out },
 }
 
-// mostUsages is how many machines are shown.
+// mostUsages is the maximum number of machines shown.
 const mostUsages = 24
 
-// ShownUse returns the rows of the machines that run, and of the others the newest.
+// ShownUse returns the rows of the machines that are running, and of the newest others.
 func (v view) ShownUse() (out []usage) {
 	all := slices.Clone(v.Series.Use)
 	slices.Reverse(all)

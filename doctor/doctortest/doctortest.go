@@ -1,4 +1,4 @@
-// Package doctortest tests checks for doctor: it makes them and compares what they found. It knows no provider.
+// Package doctortest tests doctor's checks: it performs them and compares their results. It knows no provider.
 package doctortest
 
 import (
@@ -8,11 +8,11 @@ import (
 	"github.com/tierml/tierml/doctor"
 )
 
-// Expectation is how a check should end.
+// Expectation is the expected result of a check.
 type Expectation struct {
 	Check  string
 	Status doctor.Status
-	Words  string // in what it found or advises
+	Words  string // in its finding or advice
 }
 
 // Want returns an expectation.
@@ -20,7 +20,7 @@ func Want(check string, status doctor.Status, words string) Expectation {
 	return Expectation{Check: check, Status: status, Words: words}
 }
 
-// Examine makes all checks and compares some. What fails must say what to do.
+// Examine performs all checks and compares some. Failures must say what to do.
 func Examine(t *testing.T, name string, checks []doctor.Check, want ...Expectation) {
 	t.Helper()
 	results := doctor.Run(t.Context(), checks, func(doctor.Result) {})

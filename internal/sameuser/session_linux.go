@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// inSession reports whether a process in this process's session has the socket with this inode open. It looks at the last process that had one
-// first: looking through all takes time with each of the host's processes, and most connections are of one agent.
+// inSession reports whether a process in this process's session has the socket with this inode open. It checks the most recent such process
+// first: checking all of the host's processes takes time, and most connections belong to one agent.
 func inSession(inode uint64, last *string) bool {
 	own := session("self")
 	if own == "" {
@@ -52,7 +52,7 @@ func session(pid string) string {
 	if err != nil {
 		return ""
 	}
-	// PID (NAME) STATE PPID PGRP SESSION ..., and the name may have anything in it.
+	// PID (NAME) STATE PPID PGRP SESSION ..., where the name may contain anything.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 4 {
 		return ""

@@ -1,4 +1,4 @@
-// Package spelling finds what a misspelt name most likely means. It knows nothing about what they name.
+// Package spelling finds what a misspelt name most likely means. It does not know what the names stand for.
 package spelling
 
 import (
@@ -22,7 +22,7 @@ func Nearest(name string, candidates []string) string {
 // Named is something with a name of its own.
 type Named interface{ Name() string }
 
-// Find returns the one of that name. The error, about such a kind of thing, has the nearest name and all others.
+// Find returns the one with that name. Otherwise its error, worded for this kind of thing, has the nearest name and all others.
 func Find[T Named](kind, name string, among []T) (found T, err error) {
 	for _, one := range among {
 		if one.Name() == name {
@@ -32,7 +32,7 @@ func Find[T Named](kind, name string, among []T) (found T, err error) {
 	return found, Check(kind, name, Names(among))
 }
 
-// Check refuses a name that is none of these. The error, about such a kind of thing, has the nearest name and all others.
+// Check rejects a name that is not in the list. Its error, worded for this kind of thing, has the nearest name and all others.
 func Check(kind, name string, names []string) error {
 	if slices.Contains(names, name) {
 		return nil
@@ -52,7 +52,7 @@ func Names[T Named](among []T) (names []string) {
 	return names
 }
 
-// normal maps spellings that people confuse to one.
+// normal maps spellings that people confuse to a common one.
 func normal(s string) string {
 	return strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(s))
 }

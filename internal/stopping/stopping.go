@@ -1,6 +1,6 @@
-// Package stopping decides when training is good enough. It watches the figure by which people judge a model (lower is
-// better): that of held-out examples, or of the training examples when none are held out. The same rules serve training
-// in one process and on machines. It reads no clock and knows no application.
+// Package stopping decides when training is good enough. It watches the metric by which people judge a model (lower is better), on held-out
+// examples, or on the training examples if none are held out. The same rules serve training in one process and on machines. It reads no
+// clock and knows no application.
 package stopping
 
 import (
@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// Rules say when to stop; whichever holds first. The zero value never stops.
+// Rules say when to stop: at the first that holds. The zero value never stops.
 type Rules struct {
-	// Loss stops at the first figure at or below it. Nil: no such rule.
+	// Loss stops at the first value at or below it. Nil: no such rule.
 	Loss *float64
-	// MinImprovement and Patience stop when the figure has not become smaller by this share for more than that many
-	// clocks. 0: no such rule.
+	// MinImprovement and Patience stop when the metric has not decreased by this share for more than that many clocks. 0: no such rule.
 	MinImprovement float64
 	Patience       int64
 	// Time stops after this much training. 0: no such rule.
@@ -24,14 +23,14 @@ type Rules struct {
 // Any reports whether there is any rule.
 func (r Rules) Any() bool { return r.Loss != nil || r.MinImprovement > 0 || r.Time > 0 }
 
-// Watch is what the rules remember of one training. The zero value has seen nothing.
+// Watch is the state of the rules during one training. The zero value has seen nothing.
 type Watch struct {
 	seen  bool
 	best  float64 // the last figure that was a sufficient improvement
 	since int64   // and its clock
 }
 
-// Elapsed applies the rule of time alone. An empty answer means: continue.
+// Elapsed applies only the rule about time. An empty answer means: continue.
 func (r Rules) Elapsed(elapsed time.Duration) (why string) {
 	if r.Time > 0 && elapsed >= r.Time {
 		return fmt.Sprintf("the training time of %v is over", r.Time)
@@ -39,8 +38,7 @@ func (r Rules) Elapsed(elapsed time.Duration) (why string) {
 	return ""
 }
 
-// Measured takes the figure of a clock in; clocks ascend. An empty answer means: continue. Name is what people call the
-// figure.
+// Measured records the metric at a clock; clocks ascend. An empty answer means: continue. Name is what people call the metric.
 func (w *Watch) Measured(r Rules, clock int64, name string, figure float64) (why string) {
 	if math.IsNaN(figure) {
 		return ""
@@ -62,13 +60,13 @@ func (w *Watch) Measured(r Rules, clock int64, name string, figure float64) (why
 		100*r.MinImprovement, w.best, w.since)
 }
 
-// Trend remembers the figures of a training, to report whether it ended too early. The zero value has seen none.
+// Trend remembers the values of a training, to report whether it ended too early. The zero value has seen none.
 type Trend struct {
 	clocks []int64
-	least  []float64 // the smallest figure up to each clock
+	least  []float64 // the smallest value up to each clock
 }
 
-// Measured takes the figure of a clock in; clocks ascend.
+// Measured records the metric at a clock; clocks ascend.
 func (t *Trend) Measured(clock int64, figure float64) {
 	if math.IsNaN(figure) {
 		return
@@ -79,12 +77,10 @@ func (t *Trend) Measured(clock int64, figure float64) {
 	t.clocks, t.least = append(t.clocks, clock), append(t.least, figure)
 }
 
-// stillGained is the share by which the last quarter of the clocks must have made a figure smaller for more clocks to be worth a
-// word.
+// stillGained is the share by which the last quarter of the clocks must have reduced a metric for more clocks to be worth mentioning.
 const stillGained = 0.005
 
-// Gained returns the share by which the last quarter of the clocks made the figure smaller, and whether more clocks would probably
-// gain as well.
+// Gained returns the share by which the last quarter of the clocks reduced the metric, and whether more clocks would probably help as well.
 func (t *Trend) Gained() (share float64, more bool) {
 	n := len(t.least)
 	if n < 4 {

@@ -15,24 +15,24 @@ import (
 
 const (
 	gap = 2 // blanks between columns
-	// narrowest is how far a column is cut before the table is shown as records: figures stay whole.
+	// narrowest is the width to which a column is cut before the table is shown as records: numbers stay whole.
 	narrowest = 12
 )
 
-// Width returns how wide lines to w may be: COLUMNS if the environment has it, else a terminal's width; 0 = any width.
+// Width returns the maximum width of lines to w: COLUMNS if set, else a terminal's width; 0 = any width.
 func Width(w io.Writer) int {
 	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
 	if file, ok := terminal.File(w); err != nil && ok && term.IsTerminal(file.Fd()) {
 		width, _, err = term.GetSize(file.Fd())
 	}
-	if err != nil || width < 20 { // not known, or nothing fits anyway
+	if err != nil || width < 20 { // unknown, or nothing fits anyway
 		return 0
 	}
 	return width
 }
 
-// fit returns how wide each column may be so that lines fit into a width: the widest are cut first. It is nil when that would
-// cut columns to where nothing can be read any more.
+// fit returns how wide each column may be for lines to fit into a width: the widest are cut first. It is nil if columns would have to be
+// cut until they are unreadable.
 func fit(lines [][]string, width int) []int {
 	if len(lines) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func fit(lines [][]string, width int) []int {
 	for ; sum > width; sum-- {
 		widest := 0
 		for i, w := range widths {
-			if w >= widths[widest] { // of equals the last: names come first
+			if w >= widths[widest] { // if widths are equal the last is cut: names come first
 				widest = i
 			}
 		}
@@ -59,7 +59,7 @@ func fit(lines [][]string, width int) []int {
 	return widths
 }
 
-// cut makes every cell fit into its column.
+// cut shortens every cell to its column's width.
 func cut(lines [][]string, widths []int) {
 	for _, line := range lines {
 		for i := range line {
@@ -68,7 +68,7 @@ func cut(lines [][]string, widths []int) {
 	}
 }
 
-// records prints a table that is too wide for its terminal: each row as lines of a title and a cell.
+// records prints a table that is too wide for its terminal: each row becomes lines with a title and a cell each.
 func records(w io.Writer, lines [][]string) error {
 	widest := 0
 	for _, title := range lines[0] {

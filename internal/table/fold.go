@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Folded has a function write to w, and breaks lines at spaces where w is a terminal that is too narrow for them.
+// Folded lets a function write to w, breaking lines at spaces if w is a terminal that is too narrow for them.
 func Folded(w io.Writer, write func(io.Writer) error) error {
 	width := Width(w)
 	if width == 0 {
@@ -22,7 +22,7 @@ func Folded(w io.Writer, write func(io.Writer) error) error {
 	return err
 }
 
-// fold breaks lines that are wider than a width. Their rest is indented by two more; of several blanks between words two stay.
+// fold breaks lines that exceed a width. The remainder is indented by two more columns; of several blanks between words two are kept.
 func fold(text string, width int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

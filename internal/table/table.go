@@ -1,5 +1,5 @@
-// Package table prints a list of things in the forms that all commands have: as a table for people, with more columns when
-// requested, as CSV, and as JSON. It knows nothing about the rows' meaning.
+// Package table prints a list of things in the forms that all commands offer: as a table for people, with more columns on request, as CSV,
+// and as JSON. It knows nothing about the rows' meaning.
 package table
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/terminal"
 )
 
-// The forms. Text is another word for Table, as commands that print more than a table call it.
+// The forms. Text is another name for Table, used by commands that print more than a table.
 const (
 	Plain = "table"
 	Wide  = "wide"
@@ -24,7 +24,7 @@ const (
 	Text  = "text"
 )
 
-// Formats returns the forms that every list has.
+// Formats returns the forms that every list offers.
 func Formats() []string { return []string{Plain, Wide, JSON, CSV} }
 
 // Column is one property of the things.
@@ -74,7 +74,7 @@ func Check(format string) error {
 	return nil
 }
 
-// writeTable aligns columns. On a terminal that is too narrow cells are cut, or rows shown as records; wide ones never are.
+// writeTable aligns columns. On a terminal that is too narrow, cells are cut or rows shown as records; wide tables never are.
 func (t Table) writeTable(w io.Writer, wide bool) error {
 	if wide {
 		return t.writeLines(w, true, 0)
@@ -110,7 +110,7 @@ func (t Table) writeLines(w io.Writer, wide bool, width int) error {
 	if err := aligned.Flush(); err != nil {
 		return err
 	}
-	for row := range strings.Lines(text.String()) { // a last column that is empty leaves blanks
+	for row := range strings.Lines(text.String()) { // an empty last column leaves blanks
 		if _, err := io.WriteString(w, strings.TrimRight(row, " \n")+"\n"); err != nil {
 			return err
 		}

@@ -2,7 +2,7 @@ package terminal
 
 import "strings"
 
-// ShellLine writes words as they are typed into a shell.
+// ShellLine formats words as they are typed into a shell.
 func ShellLine(words []string) string {
 	out := make([]string, len(words))
 	for i, word := range words {
@@ -14,5 +14,5 @@ func ShellLine(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// Quoted puts a word into the single quotes of a shell.
+// Quoted puts a word in the shell's single quotes.
 func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

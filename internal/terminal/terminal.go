@@ -1,8 +1,8 @@
-// Package terminal keeps text from other sources from controlling the terminal on which it is shown: names, log lines and
-// messages may hold escape sequences, which move the cursor, rewrite what was printed, or answer in the reader's place.
+// Package terminal keeps text from other sources from controlling the terminal that shows it: names, log lines and messages may contain
+// escape sequences, which move the cursor, rewrite what was printed, or type answers for the reader.
 //
-// The program's two output streams are Writers, so whatever is printed is escaped, whether it goes to a terminal or through a pipe to
-// one. Only what draws on a terminal itself writes to the File below, and cleans the texts that it draws.
+// The program's two output streams are Writers, so everything printed is escaped, whether it goes to a terminal or into a pipe. Only code
+// that draws on a terminal itself writes to the File below, and cleans the texts that it draws.
 package terminal
 
 import (
@@ -15,19 +15,19 @@ import (
 	"unicode/utf8"
 )
 
-// harmless reports whether a character only shows itself. The others are the control characters of both sets, those that reorder
-// text, and separators of lines that are no newline.
+// harmless reports whether a character only shows itself. The others are the control characters of both sets, those that reorder text, and
+// line separators other than newline.
 func harmless(r rune) bool {
 	return !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) && r != '\u2028' && r != '\u2029'
 }
 
-// Clean escapes what could steer a terminal as JSON does, such as \u001b, so that JSON keeps its meaning. Newlines and tabs stay.
-// Bytes that are no UTF-8 become \x9b and the like.
+// Clean escapes what could control a terminal as JSON does, such as \u001b, so that JSON keeps its meaning. Newlines and tabs stay. Bytes
+// that are not UTF-8 become \x9b and the like.
 func Clean(text string) string {
 	return clean(text, func(r rune) bool { return r == '\n' || r == '\t' || harmless(r) })
 }
 
-// Line is Clean for what must stay on its line, such as a cell of a table: newlines and tabs become \n and \t.
+// Line is Clean for text that must stay on its line, such as a table's cell: newlines and tabs become \n and \t.
 func Line(text string) string { return clean(text, harmless) }
 
 // Unsafe reports whether Clean would change a text.
@@ -65,18 +65,18 @@ func escape(r rune, first byte, broken bool) string {
 	return fmt.Sprintf(`\u%04x`, r) // all are in the basic plane
 }
 
-// Writer passes on what Clean gives. It may be used by several goroutines.
+// Writer cleans what it writes. It may be used by several goroutines.
 type Writer struct {
 	mu   sync.Mutex
 	out  io.Writer
-	held []byte // the beginning of a character whose rest has not come yet
-	err  error  // the first of writing
+	held []byte // the beginning of a character that is not complete yet
+	err  error  // the first write error
 }
 
 // NewWriter wraps a stream.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Write escapes and writes.
+// Write escapes p and writes it.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +100,7 @@ func (w *Writer) pass(text string) error {
 	return err
 }
 
-// Flush writes the held bytes, which are no whole character, and returns the first error of all writing.
+// Flush writes the held bytes, which are not a whole character, and returns the first write error.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +124,8 @@ func partial(p []byte) int {
 	return 0
 }
 
-// Raw returns the stream below a Writer, for what draws on a terminal and cleans the texts that it draws; any other stream is itself.
+// Raw returns the stream below a Writer, for code that draws on a terminal and cleans the texts that it draws; any other stream is returned
+// unchanged.
 func Raw(stream io.Writer) io.Writer {
 	if w, ok := stream.(*Writer); ok {
 		return w.out
@@ -141,10 +142,10 @@ func File(stream any) (*os.File, bool) {
 	return file, ok
 }
 
-// Text is built of cleaned text and of styles. The zero value is empty.
+// Text consists of cleaned text and styles. The zero value is empty.
 type Text struct{ b strings.Builder }
 
-// Write adds text, cleaned. Each call brings whole characters.
+// Write adds p, cleaned. Each call must pass whole characters.
 func (t *Text) Write(p []byte) (int, error) { return t.WriteString(string(p)) }
 
 // WriteString adds text, cleaned.
@@ -153,7 +154,7 @@ func (t *Text) WriteString(text string) (int, error) {
 	return len(text), nil
 }
 
-// Paint adds text, cleaned, between two escape sequences of our own; without the first there is none.
+// Paint adds cleaned text between two escape sequences of our own; if the first is empty, it adds neither.
 func (t *Text) Paint(code, text string) {
 	if code == "" {
 		t.b.WriteString(Clean(text))
@@ -162,5 +163,5 @@ func (t *Text) Paint(code, text string) {
 	t.b.WriteString(code + Clean(text) + "\x1b[0m")
 }
 
-// String returns what was added.
+// String returns the text so far.
 func (t *Text) String() string { return t.b.String() }

@@ -1,10 +1,9 @@
-// Package trust decides which machines and people belong to a run: a certificate authority of its own, one-time tokens by which machines join,
-// certificates that live briefly and are renewed, and the TLS settings that follow. It knows nothing about the protocols on
-// the connections, or about launches.
+// Package trust decides which machines and people belong to a run: with its own certificate authority, one-time tokens with which machines
+// join, short-lived certificates that are renewed, and the resulting TLS settings. It knows nothing about the protocols on the connections,
+// or about launches.
 //
-// Everything about a run's trust is in its directory (AuthorityFile, JoinedFile), readable for its owner alone, so that a
-// controller that is started again continues where the one before it was. docs/security.md says what this keeps out, and
-// what it does not.
+// The whole state of a run's trust is in its directory (AuthorityFile, JoinedFile), readable only for its owner, so that a restarted
+// controller continues where its predecessor stopped. docs/security.md says what this protects from, and what it does not.
 package trust
 
 import (
@@ -29,42 +28,42 @@ import (
 	"github.com/tierml/tierml/internal/atomicfile"
 )
 
-// AuthorityFile has the authority's certificate and its private key: a reader of it may do everything in the run.
+// AuthorityFile holds the authority's certificate and private key: a reader of it may do everything in the run.
 const AuthorityFile = "authority.pem"
 
-// Role is what a certificate lets its holder be; it is the name in it.
+// Role is what a certificate entitles its holder to be; it is the certificate's name.
 type Role string
 
-// The two roles. Both ends ask for the one that they expect: a machine cannot play the controller.
+// The two roles. Both ends require the role that they expect: a machine cannot play the controller.
 const (
 	Controller Role = "controller.tierml.internal"
 	Machine    Role = "machine.tierml.internal"
 )
 
 const (
-	// authorityLife is longer than any run; the authority ends with its file.
+	// authorityLife is longer than any run; the authority ceases to exist with its file.
 	authorityLife = 5 * 365 * 24 * time.Hour
-	// skew is by how much clocks of hosts may differ: two hosts whose clocks are an hour off in opposite directions, as by daylight
-	// saving time, and some minutes. What it costs: a stolen certificate or token is good for that much longer. Neither opens
-	// anything beyond its run, and the holder of a certificate's key can renew it for as long as the run lasts anyway.
+	// skew is how far the clocks of hosts may differ: two hosts whose clocks are an hour off in opposite directions, for example by
+	// daylight saving time, plus some minutes. The price: a stolen certificate or token remains valid for that much longer. Neither gives
+	// access to anything beyond its run, and the holder of a certificate's key can renew it as long as the run lasts anyway.
 	skew = 2*time.Hour + 10*time.Minute
-	// LeastLife is how long a certificate is good for at least, whatever the clocks.
+	// LeastLife is the minimum lifetime of a certificate, whatever the clocks.
 	LeastLife = time.Hour
 )
 
-// LifeFor returns how long certificates are good for where machines train on without a controller for as long as orphanAfter.
-// They are renewed at half of it, so one that could not be renewed outlives its machine's patience.
+// LifeFor returns the lifetime of certificates if machines train without a controller for as long as orphanAfter. They are renewed after
+// half of it, so one that could not be renewed outlasts its machine's patience.
 func LifeFor(orphanAfter time.Duration) time.Duration { return max(LeastLife, 4*orphanAfter) }
 
 // Authority signs the certificates of one run.
 type Authority struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
-	life        time.Duration // of what it signs
+	life        time.Duration // of the certificates that it signs
 	now         func() time.Time
 }
 
-// OpenAuthority returns the authority of the run in a directory; the first time it makes one.
+// OpenAuthority returns the authority of the run in a directory, and creates it the first time.
 func OpenAuthority(directory string, life time.Duration, now func() time.Time) (*Authority, error) {
 	path := filepath.Join(directory, AuthorityFile)
 	text, err := os.ReadFile(path)
@@ -98,7 +97,7 @@ func newAuthority(run string, now time.Time) ([]byte, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "tierml run " + run},
-		NotBefore: now.Add(-authorityLife), NotAfter: now.Add(authorityLife), // it is known by its hash: time says nothing about it
+		NotBefore: now.Add(-authorityLife), NotAfter: now.Add(authorityLife), // it is identified by its hash: dates do not matter
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -131,7 +130,7 @@ func parseAuthority(text []byte) (*Authority, error) {
 	return &Authority{certificate: certificate, key: key}, nil
 }
 
-// Hash names the authority; a machine that knows it cannot be deceived about whom it joins.
+// Hash identifies the authority; a machine that knows it cannot be deceived about which run it joins.
 func (a *Authority) Hash() string { return hashOf(a.certificate) }
 
 func hashOf(c *x509.Certificate) string {

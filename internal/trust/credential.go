@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// Credential is a process's private key with its present certificate. Connections that are made later use the newer one;
-// those that stand are not touched when a certificate ends.
+// Credential is a process's private key with its present certificate. New connections use the newer one; existing ones are not affected
+// when a certificate expires.
 type Credential struct {
 	key       *ecdsa.PrivateKey
 	authority *x509.Certificate
 	pool      *x509.CertPool
 	now       func() time.Time
-	sign      func(crypto.PublicKey) ([]byte, error) // where the authority is at hand; nil = Renew asks for it
+	sign      func(crypto.PublicKey) ([]byte, error) // if the authority is in this process; nil = Renew requests it
 
 	mu   sync.Mutex
 	leaf *x509.Certificate // nil: none yet
-	got  time.Time         // when, by now: the signer's clock may differ
+	got  time.Time         // when, by this process's clock: the signer's may differ
 
-	grant   []byte // what came with it; nil = nothing did
+	grant   []byte // what came with it; nil = nothing
 	granted time.Time
-	renew   time.Duration // when to ask for another, after granted
+	renew   time.Duration // when to request another, counted from granted
 }
 
 // Granted returns what the controller gave with the certificate; nil = nothing.
@@ -50,7 +50,7 @@ func (a *Authority) Credential(role Role, name string) (*Credential, error) {
 	return c, err
 }
 
-// present returns what to show now.
+// present returns the certificate to show now.
 func (c *Credential) present() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,11 +67,11 @@ func (c *Credential) present() (*tls.Certificate, error) {
 	if c.leaf == nil {
 		return nil, errors.New("this process has no certificate yet")
 	}
-	// The authority's goes along: a joining machine compares it with its user data.
+	// The authority's certificate is included: a joining machine compares it with its user data.
 	return &tls.Certificate{Certificate: [][]byte{c.leaf.Raw, c.authority.Raw}, PrivateKey: c.key, Leaf: c.leaf}, nil
 }
 
-// renewAt returns when the certificate is to be renewed: half its life after it came, or that of its grant. The caller holds mu.
+// renewAt returns when to renew the certificate: after half its lifetime, or that of its grant. The caller holds mu.
 func (c *Credential) renewAt() time.Time {
 	at := c.got.Add(c.ends().Sub(c.got.Add(skew)) / 2)
 	if grant := c.granted.Add(c.renew); c.renew > 0 && grant.Before(at) {
@@ -80,7 +80,7 @@ func (c *Credential) renewAt() time.Time {
 	return at
 }
 
-// ends returns when the one that has signed the certificate takes it for expired. The caller holds mu.
+// ends returns when the certificate's signer considers it expired. The caller holds mu.
 func (c *Credential) ends() time.Time { return c.got.Add(c.leaf.NotAfter.Sub(c.leaf.NotBefore) - skew) }
 
 func (c *Credential) take(leaf *x509.Certificate, answer joinAnswer) {
@@ -114,13 +114,13 @@ func (c *Credential) Config(to Role, from ...Role) *tls.Config {
 		VerifyConnection: func(s tls.ConnectionState) error {
 			return permitted(s, append([]Role{to}, from...))
 		},
-		// Each connection shows its certificates: one that has ended must not live on in a ticket.
+		// Each connection shows its certificates: an expired one must not live on in a ticket.
 		SessionTicketsDisabled: true,
 		Time:                   c.now,
 	}
 }
 
-// permitted wants the other end to be of one of the roles. Its chain has been verified.
+// permitted requires the other end to have one of the roles. Its chain has been verified.
 func permitted(s tls.ConnectionState, roles []Role) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("the other end shows no certificate")

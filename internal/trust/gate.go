@@ -17,43 +17,42 @@ import (
 	"github.com/tierml/tierml/internal/loglimit"
 )
 
-// Protocols that a connection to the gate may ask for (ALPN).
+// Protocols that a connection to the gate may request (ALPN).
 const (
 	joinProtocol = "tierml-join/1"
 	grpcProtocol = "h2"
 )
 
 const (
-	// atOnce bounds the unauthenticated connections; more are closed unheard.
+	// atOnce limits the unauthenticated connections; more are closed unheard.
 	atOnce = 256
 	// patience bounds the time of such a connection.
 	patience = 10 * time.Second
-	// longestJoin bounds what a machine that joins may say, in bytes: a token, a name and a request of some hundred.
+	// longestJoin limits the size of a join request in bytes: a token, a name and a certificate request of some hundred.
 	longestJoin = 8 << 10
-	// longestAnswer bounds what a controller may answer: session tokens of AWS have some thousand bytes.
+	// longestAnswer limits the size of a controller's answer: AWS session tokens have some thousand bytes.
 	longestAnswer = 64 << 10
 )
 
-// joinRequest is what a machine says to get a certificate: once with its token, later with the certificate that it has.
+// joinRequest is sent to get a certificate: first with the token, later with the current certificate.
 type joinRequest struct {
 	Token   string `json:"token,omitempty"`
 	Machine string `json:"machine"`
 	Request []byte `json:"request"` // PKCS #10, DER
 }
 
-// joinAnswer is a certificate, or why there is none.
+// joinAnswer is a certificate, or the reason for a refusal.
 type joinAnswer struct {
 	Certificate []byte          `json:"certificate,omitempty"`
-	Grant       json.RawMessage `json:"grant,omitempty"`   // what machines of the run get with it; absent = they keep what they have
-	Renew       time.Duration   `json:"renew,omitempty"`   // after which to ask for another
+	Grant       json.RawMessage `json:"grant,omitempty"`   // what the run's machines get with it; absent = they keep what they have
+	Renew       time.Duration   `json:"renew,omitempty"`   // when to request another
 	Refused     string          `json:"refused,omitempty"` // why there is no certificate
 }
 
-// Grant returns what every machine of the run gets with its certificate, and for how long it is good from now on.
+// Grant returns what every machine of the run gets with its certificate, and how long it remains valid.
 type Grant func(ctx context.Context) (text json.RawMessage, life time.Duration, err error)
 
-// Gate is a listener that hands on only those connections whose other end is a machine of the run. It signs the
-// certificates of those that join itself.
+// Gate is a listener that passes on only connections from machines of the run. It signs the certificates of machines that join.
 type Gate struct {
 	inner     net.Listener
 	authority *Authority
@@ -70,7 +69,8 @@ type Gate struct {
 	tasks  sync.WaitGroup
 }
 
-// NewGate takes a listener over. Close must be called; it closes the listener, not the tokens. Without a grant machines get certificates only.
+// NewGate takes over a listener. Close must be called; it closes the listener but not the tokens. Without a grant, machines get only
+// certificates.
 func NewGate(inner net.Listener, authority *Authority, tokens *Tokens, own *Credential, grant Grant, log *slog.Logger) *Gate {
 	g := &Gate{inner: inner, authority: authority, tokens: tokens, own: own, grant: grant, log: log,
 		passed: make(chan net.Conn), slots: make(chan struct{}, atOnce)}
@@ -82,7 +82,7 @@ func NewGate(inner net.Listener, authority *Authority, tokens *Tokens, own *Cred
 // Addr returns the listener's.
 func (g *Gate) Addr() net.Addr { return g.inner.Addr() }
 
-// Close ends the listening and every connection that was not handed on.
+// Close ends the listener and every connection that was not passed on.
 func (g *Gate) Close() error {
 	g.end()
 	err := g.inner.Close()
@@ -109,7 +109,7 @@ func (g *Gate) accept() {
 			}
 			return
 		}
-		if err != nil { // out of file descriptors, say: others may end
+		if err != nil { // out of file descriptors, for example: others may end
 			g.log.Warn("cannot accept a connection", "error", err, "again_in", pause)
 			select {
 			case <-time.After(pause):
@@ -158,13 +158,13 @@ func (g *Gate) meet(raw net.Conn) {
 
 var errTooMany = errors.New("too many others have not shown yet who they are")
 
-// refuse closes a connection and says so.
+// refuse closes a connection and logs the reason.
 func (g *Gate) refuse(conn net.Conn, why error) {
 	_ = conn.Close()
 	g.quiet.Warn(g.log, "refused a connection", "from", conn.RemoteAddr(), "error", why)
 }
 
-// config requires a certificate of all clients but those that announce that they want to join; theirs is taken if there is one.
+// config requires a certificate from all clients except those that announce that they want to join; theirs is optional.
 func (g *Gate) config() *tls.Config {
 	strict := g.own.Config(Machine)
 	strict.NextProtos = []string{grpcProtocol}
@@ -189,7 +189,7 @@ func (g *Gate) config() *tls.Config {
 	return strict
 }
 
-// join answers one request for a certificate.
+// join answers one certificate request.
 func (g *Gate) join(conn *tls.Conn) error {
 	var request joinRequest
 	if err := json.NewDecoder(io.LimitReader(conn, longestJoin)).Decode(&request); err != nil {
@@ -200,7 +200,7 @@ func (g *Gate) join(conn *tls.Conn) error {
 	if answer.Certificate = der; err != nil {
 		answer.Refused = err.Error()
 		err = fmt.Errorf("%q may not join: %w", brief(request.Machine), err)
-	} else if err := g.give(&answer); err != nil && request.Token != "" { // a machine that renews has a grant still
+	} else if err := g.give(&answer); err != nil && request.Token != "" { // a machine that renews still has a grant
 		return fmt.Errorf("%q joins later: %w", brief(request.Machine), err)
 	} else {
 		g.log.Info("signed a certificate", "machine", request.Machine, "with_token", request.Token != "", "from", conn.RemoteAddr())
@@ -222,7 +222,7 @@ func (g *Gate) give(answer *joinAnswer) error {
 	return nil
 }
 
-// admit signs a certificate for callers that may have one.
+// admit signs a certificate for callers that are entitled to one.
 func (g *Gate) admit(s tls.ConnectionState, r joinRequest) ([]byte, error) {
 	csr, err := x509.ParseCertificateRequest(r.Request)
 	if err == nil {
@@ -245,7 +245,7 @@ func (g *Gate) admit(s tls.ConnectionState, r joinRequest) ([]byte, error) {
 	return g.authority.issue(Machine, r.Machine, csr.PublicKey)
 }
 
-// brief keeps what clients send short in the log.
+// brief shortens what clients send for the log.
 func brief(s string) string {
 	if len(s) > 64 {
 		return s[:64] + "..."

@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/internal/atomicfile"
 )
 
-// ErrRefused: the controller does not want this machine; asking again is of no use.
+// ErrRefused: the controller rejects this machine; retrying is useless.
 var ErrRefused = errors.New("the controller refuses this machine")
 
 // Joining is how a machine gets its certificates.
@@ -31,14 +31,14 @@ type Joining struct {
 	Authority string // its hash, from the user data
 	Token     string // from the user data
 	Machine   string
-	// KeyFile keeps the machine's private key for the next process: without it, one that is started again is refused, as
-	// its token belongs to the key before. Empty = memory only.
+	// KeyFile keeps the machine's private key for the next process: without it, a restarted one is refused, as its token is bound to the
+	// previous key. Empty = memory only.
 	KeyFile string
 	Now     func() time.Time
 }
 
-// Join makes a key, or continues with the one in KeyFile, and asks the controller once for a certificate. An error that is
-// not ErrRefused may pass.
+// Join creates a key, or continues with the one in KeyFile, and requests a certificate from the controller once. An error other than
+// ErrRefused may be temporary.
 func (j Joining) Join(ctx context.Context) (*Credential, error) {
 	key, err := j.openKey()
 	if err != nil {
@@ -48,7 +48,7 @@ func (j Joining) Join(ctx context.Context) (*Credential, error) {
 	return c, j.Renew(ctx, c)
 }
 
-// Insist joins as soon as there is an answer, until ctx is done.
+// Insist retries Join until it gets an answer or ctx is done.
 func (j Joining) Insist(ctx context.Context, log *slog.Logger) (*Credential, error) {
 	const first, last = 50 * time.Millisecond, time.Second
 	for wait := first; ; wait = min(2*wait, last) {
@@ -69,13 +69,13 @@ func (j Joining) Insist(ctx context.Context, log *slog.Logger) (*Credential, err
 	}
 }
 
-// Dial connects over TCP; it is a Joining's way where there is no other.
+// Dial connects over TCP; it is the default of Joining.
 func Dial(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// Renew gets a new certificate: with the present one while it is valid, else with the token.
+// Renew gets a new certificate: with the current one while it is valid, else with the token.
 func (j Joining) Renew(ctx context.Context, c *Credential) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -123,7 +123,7 @@ func (j Joining) ask(ctx context.Context, request joinRequest, own []tls.Certifi
 	conn := tls.Client(raw, &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{joinProtocol}, Certificates: own,
 		ServerName: string(Controller), Time: j.Now,
-		// No authority is known beforehand but by its hash: verify looks at the chain itself.
+		// The authority is known beforehand only by its hash: verify checks the chain itself.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			authority, err = j.verify(s)
@@ -140,7 +140,7 @@ func (j Joining) ask(ctx context.Context, request joinRequest, own []tls.Certifi
 	return authority, answer, err
 }
 
-// verify wants a controller whose certificate the pinned authority has signed.
+// verify requires a controller whose certificate the pinned authority has signed.
 func (j Joining) verify(s tls.ConnectionState) (*x509.Certificate, error) {
 	if s.NegotiatedProtocol != joinProtocol {
 		return nil, errors.New("the other end does not know of joining")
@@ -183,11 +183,11 @@ func (j Joining) openKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// again is how often Keep looks at the time, and the pause after a renewal that failed. (A timer for half a certificate's life would stand
-// still while the host sleeps.)
+// again is how often Keep checks the time, and the pause after a failed renewal. (A timer for half a certificate's life would stop while
+// the host sleeps.)
 const again = 15 * time.Second
 
-// Keep renews a certificate whenever half its life has passed, until ctx is done.
+// Keep renews a certificate after half of its life, repeatedly, until ctx is done.
 func (j Joining) Keep(ctx context.Context, c *Credential, log *slog.Logger) {
 	tick := time.NewTicker(again)
 	defer tick.Stop()

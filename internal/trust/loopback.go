@@ -8,9 +8,8 @@ import (
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
-// Plain prepares a listener for plaintext. It refuses an address that other hosts can reach: there everything is in TLS. What
-// it returns accepts connections of the same user only. Addresses that are no TCP ones, such as pipes and Unix sockets, are of
-// this host.
+// Plain prepares a listener for plaintext. It rejects an address that other hosts can reach, where everything must use TLS. The returned
+// listener accepts only connections of the same user. Addresses other than TCP ones, such as pipes and Unix sockets, belong to this host.
 func Plain(l net.Listener, log *slog.Logger) (net.Listener, error) {
 	address := l.Addr()
 	tcp, ok := address.(*net.TCPAddr)

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// JoinedFile lists which machine joined by which token, so that a token counts once however often the controller is started.
+// JoinedFile lists which machine joined with which token, so that a token counts only once however often the controller is restarted.
 const JoinedFile = "joined.jsonl"
 
-// TokenLife is how long after its making a token may be shown first: a machine that has not come up by then is given up.
+// TokenLife is how long after its creation a token may be used for the first time: a machine that has not come up by then is given up.
 const TokenLife = time.Hour
 
-// Refusals of a token.
+// Reasons to refuse a token.
 var (
 	errForeign  = errors.New("this run did not issue that token")
 	errTooLate  = errors.New("that token has expired")
@@ -31,16 +31,16 @@ var (
 	errTaken    = errors.New("a machine of that name has joined before, with another key")
 )
 
-// Tokens issues one-time tokens and takes them in. The machines of one launch have the same user data, so a token counts
-// once for each. It belongs to the keys that come with it first: with the same key it may come again, since an answer
-// can be lost and an agent be started again. A copy of the token is useless without the key.
+// Tokens issues one-time tokens and accepts them. The machines of one launch have the same user data, so a token counts once for each. It
+// is bound to the first keys that come with it: the same key may use it again, since an answer can be lost and an agent restarted. A copy
+// of the token is useless without the key.
 type Tokens struct {
 	secret []byte
 	now    func() time.Time
 
 	mu        sync.Mutex
 	file      *os.File
-	uses      map[string]int // of a token, by its hash
+	uses      map[string]int // per token, by its hash
 	byMachine map[string]joined
 }
 
@@ -69,7 +69,7 @@ func OpenTokens(directory, secret string, now func() time.Time) (*Tokens, error)
 	return t, nil
 }
 
-// recall reads the file. A line that was cut off by a crash was not answered: it is taken away.
+// recall reads the file. A line cut short by a crash was not answered: it is removed.
 func (t *Tokens) recall() error {
 	var whole int64
 	lines := bufio.NewReader(t.file)
@@ -96,9 +96,8 @@ func (t *Tokens) recall() error {
 // Close closes the list.
 func (t *Tokens) Close() error { return t.file.Close() }
 
-// Issue makes the token for the machines of a launch that was decided at a time. It is the same each time that it is made, by
-// whichever controller of the run: the retry of a launch must have the same user data. What makes it
-// hard to guess is the run's secret.
+// Issue returns the token for the machines of a launch that was decided at a given time. It is the same every time, whichever controller of
+// the run creates it: the retry of a launch must have the same user data. The run's secret makes it hard to guess.
 func (t *Tokens) Issue(launch string, decided time.Time, machines int) string {
 	body := strings.Join([]string{t.hash("launch " + launch)[:32], strconv.FormatInt(decided.Add(TokenLife).Unix(), 36), strconv.Itoa(machines)}, ".")
 	return body + "." + t.seal(body)
@@ -112,7 +111,7 @@ func (t *Tokens) hash(text string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// terms reads until when a token may be shown first, and for how many machines it is.
+// terms parses until when a token may first be used, and by how many machines.
 func (t *Tokens) terms(token string) (until int64, machines int, err error) {
 	cut := strings.LastIndexByte(token, '.')
 	if cut < 0 || !hmac.Equal([]byte(token[cut+1:]), []byte(t.seal(token[:cut]))) {
@@ -132,7 +131,7 @@ func (t *Tokens) terms(token string) (until int64, machines int, err error) {
 	return until, machines, nil
 }
 
-// spend takes a token in from a machine with a public key, as DER.
+// spend accepts a token from a machine with a public key, as DER.
 func (t *Tokens) spend(token, machine string, key []byte) error {
 	until, machines, err := t.terms(token)
 	if err != nil {
@@ -150,7 +149,7 @@ func (t *Tokens) spend(token, machine string, key []byte) error {
 	if t.uses[j.Token] >= machines {
 		return errReplayed
 	}
-	if t.now().Add(-skew).Unix() > until { // it may be of a controller before, whose clock was another
+	if t.now().Add(-skew).Unix() > until { // it may come from a previous controller with another clock
 		return errTooLate
 	}
 	if err := t.keep(j); err != nil {
@@ -161,7 +160,7 @@ func (t *Tokens) spend(token, machine string, key []byte) error {
 	return nil
 }
 
-// keep writes a line down. It is durable before a certificate is issued on it.
+// keep writes a line down. This is durable before a certificate is issued for it.
 func (t *Tokens) keep(j joined) error {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(j); err != nil {

@@ -1,5 +1,5 @@
-// Package vector is the arithmetic that inner loops are made of, written for the same result bit for bit on
-// every processor, which the deterministic mode of the parameter server rests on:
+// Package vector has the arithmetic for inner loops, with bit-for-bit the same results on every processor, on which the deterministic mode
+// of the parameter server relies:
 //
 //   - Every product is converted before it is added, which forbids the compiler to fuse the two operations into
 //     one with a single rounding (Go specification, "Floating-point operators"), as it would on arm64 and on
@@ -121,12 +121,12 @@ func SparseAxpy(a float32, places []uint32, values, dense []float32) {
 	}
 }
 
-// inverseFactorials are the coefficients of Taylor's series of the exponential, for Horner's rule; with half of ln 2
-// the first term left out is below 1e-15.
+// inverseFactorials are the Taylor coefficients of the exponential, for Horner's rule; for arguments up to half of ln 2 the first omitted
+// term is below 1e-15.
 var inverseFactorials = [...]float64{1, 1, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
 	1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800}
 
-// Exp returns e to the power of x, for x up to 700, to about 1e-14; far below zero it is zero.
+// Exp returns e to the power of x, for x up to 700, to about 1e-14; far below zero it returns zero.
 func Exp(x float64) float64 {
 	const (
 		log2e  = 1.44269504088896338700
@@ -137,7 +137,7 @@ func Exp(x float64) float64 {
 		return 0
 	}
 	if x > 700 {
-		x = 700 // a probability's numerator at most; never infinite
+		x = 700 // limits a probability's numerator; never infinite
 	}
 	k := math.Floor(float64(x*log2e) + 0.5)
 	r := (x - float64(k*ln2Hi)) - float64(k*ln2Low) // within half of ln 2

@@ -1,5 +1,5 @@
-// Package call is what clients and the job server say to each other, HTTP and JSON: requests, answers, and a client that
-// makes them. docs/server.md is the reference.
+// Package call is the protocol of clients and the job server, HTTP and JSON: requests, responses, and a client. docs/server.md is the
+// reference.
 //
 // It knows nothing about how jobs are kept and run.
 package call
@@ -14,24 +14,24 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// State is where a job stands.
+// State is a stage in a job's life.
 type State string
 
-// The states of a job. The last three are its end; a stopped or failed job can be resumed.
+// The states of a job. The last three are final; a stopped or failed job can be resumed.
 const (
-	Queued   State = "queued"   // waits for its turn, or for its run to be started again
+	Queued   State = "queued"   // waits for its turn, or for its run to be restarted
 	Running  State = "running"  // its run is active
 	Stopping State = "stopping" // its run saves its work and ends its machines
 	Finished State = "finished"
 	Failed   State = "failed"
-	Stopped  State = "stopped" // ended before it was done: by a user's request, or a budget or max_duration is used up
+	Stopped  State = "stopped" // ended before it was done: a user requested it, or a budget or max_duration is used up
 )
 
 // Over reports whether nothing more happens without a user's request.
 func (s State) Over() bool { return s == Finished || s == Failed || s == Stopped }
 
-// Job is a job as the job server reports it: its run in a line (dashboard.Summary, of which State is the job's), and what
-// only the job server knows. A run that was started by hand in the job server's directory has no Submitted.
+// Job is a job as the job server reports it: a summary of its run (dashboard.Summary, whose State is the job's), and what only the job
+// server knows. A run that was started by hand in the job server's directory has no Submitted.
 type Job struct {
 	dashboard.Summary
 	Submitted *time.Time `json:"submitted,omitempty"`
@@ -39,32 +39,33 @@ type Job struct {
 	Starts    int        `json:"starts,omitempty"` // of its run
 	Hosts     bool       `json:"hosts,omitempty"`  // machines that jobs share, not a job
 	Trials    []string   `json:"trials,omitempty"` // of a sweep that was just submitted: its other trials
-	// Cloud is where the fake cloud of a run with cloud: local answers, on the job server's host. Lists of jobs do not have it.
+	// Cloud is the address of the fake cloud of a run with cloud: local, on the job server's host. It is missing in lists of jobs.
 	Cloud string `json:"cloud,omitempty"`
 }
 
-// Why is what a scheduler granted a job, the reason, and what else could be had: GET /api/v1/jobs/ID/why.
+// Why explains what a scheduler granted a job, with the reason and the alternatives: GET /api/v1/jobs/ID/why.
 type Why struct {
 	grants.Grant
 	Policy  string         `json:"policy"`
 	At      time.Time      `json:"at"`             // of the decision
 	Plan    string         `json:"plan,omitempty"` // of the decision as a whole
-	Held    int            `json:"held"`           // slots that it has or waits for now
-	Least   int            `json:"least"`          // workers, as its file says
+	Held    int            `json:"held"`           // slots that it has or is waiting for now
+	Least   int            `json:"least"`          // workers, from its file
 	Most    int            `json:"most"`
 	Refused string         `json:"refused,omitempty"` // why its run does not have the grant yet
-	Else    map[string]int `json:"else"`              // workers that other schedulers would grant it, from nothing
+	Else    map[string]int `json:"else"`              // workers that other schedulers would grant it, starting from nothing
 	Jobs    []grants.Grant `json:"jobs"`              // of all jobs, in the same decision
 }
 
-// Outlook is when the job server would start a job that is not submitted: POST /api/v1/plan?outlook=only. The plan as text ends with it.
+// Outlook says when the job server would start a job that is not submitted: POST /api/v1/plan?outlook=only. The plan as text ends with it.
 type Outlook struct {
 	grants.Outlook
-	// PerHour is what its workers cost an hour on shared hosts, at present prices, in dollars; 0 = unknown, or its own machines, as the plan has them.
+	// PerHour is what its workers cost per hour on shared hosts, at present prices, in dollars; 0 = unknown, or it has machines of its own,
+	// whose costs the plan has.
 	PerHour float64 `json:"usd_per_hour,omitempty"`
 	// Fewer is what it would get if count began at 1; nil = no more or no sooner.
 	Fewer *grants.Outlook `json:"fewer,omitempty"`
-	// Else is what other schedulers would do in the same state, the best first.
+	// Else is what other schedulers would do in the same situation, the best first.
 	Else []grants.Outlook `json:"else,omitempty"`
 }
 
@@ -91,7 +92,7 @@ func (o Outlook) WriteText(out io.Writer) error {
 	return nil
 }
 
-// when returns a start in words.
+// when says in words when a job starts.
 func when(o grants.Outlook) string {
 	switch {
 	case !o.Starts:
@@ -104,17 +105,17 @@ func when(o grants.Outlook) string {
 	return fmt.Sprintf("in %s with %d workers", time.Duration(o.Wait*float64(time.Second)).Round(time.Second), o.Workers)
 }
 
-// Account is what the jobs of each group have and have cost: GET /api/v1/groups. The groups and the idle share of shared hosts add up to the
-// total. For a token that may not watch all groups it has no more than its groups.
+// Account is what the jobs of each group have and have cost: GET /api/v1/groups. The groups and the idle share of shared hosts add up to
+// the total. For a token that may not watch all groups it contains only the token's groups.
 type Account struct {
 	Groups      []Group `json:"groups"`
-	Idle        string  `json:"idle_usd,omitempty"` // of shared hosts: what no job pays (yet)
+	Idle        string  `json:"idle_usd,omitempty"` // of shared hosts: what no job pays for (yet)
 	IdlePerHour string  `json:"idle_usd_per_hour,omitempty"`
 	Total       string  `json:"total_usd,omitempty"`
 	PerHour     string  `json:"usd_per_hour,omitempty"`
 }
 
-// Group is the jobs of a group; group "" has those that name none.
+// Group is the account of one group; group "" has the jobs that name none.
 type Group struct {
 	Group    string `json:"group"`
 	Jobs     int    `json:"jobs"`
@@ -123,19 +124,19 @@ type Group struct {
 	PerHour  string `json:"usd_per_hour"`
 	Spent    string `json:"spent_usd"`
 	Budget   string `json:"budget_usd,omitempty"`
-	// What its jobs may have at a time; 0 = no bound.
+	// What its jobs may have at a time; 0 = no limit.
 	QuotaJobs     int    `json:"quota_jobs,omitempty"`
 	QuotaMachines int    `json:"quota_machines,omitempty"`
-	Held          string `json:"held,omitempty"` // why nothing of the group is started
+	Held          string `json:"held,omitempty"` // why no job of the group is started
 }
 
-// Submission is a job to be run: POST /api/v1/jobs, or to be planned: POST /api/v1/plan.
+// Submission is a job to run: POST /api/v1/jobs, or to plan: POST /api/v1/plan.
 type Submission struct {
-	// Job is a job file. A file of the client's is named by Uploaded.
+	// Job is a job file. Files from the client are named by Uploaded.
 	Job string `json:"job"`
-	// Secrets are the values of the job's secrets. They are in no answer, file of the run, or log.
+	// Secrets are the values of the job's secrets. They are never in a response, a file of the run, or a log.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// User is who submits it, for lists and the audit log: a name that nobody has checked.
+	// User is who submits it, for lists and the audit log: an unverified name.
 	User string `json:"user,omitempty"`
 }
 
@@ -143,11 +144,11 @@ type Submission struct {
 type Stop struct {
 	Now bool   `json:"now,omitempty"`
 	By  string `json:"by,omitempty"`
-	// Program is a task of an array, such as task-3: it alone ends, for good.
+	// Program is a task of an array, such as task-3: only that task ends, for good.
 	Program string `json:"program,omitempty"`
 }
 
-// Scale is POST /api/v1/jobs/ID/scale; it is answered by lines of Standing.
+// Scale is POST /api/v1/jobs/ID/scale; the response consists of lines of Standing.
 type Scale struct {
 	Workers  int32  `json:"workers,omitempty"`
 	Servers  int32  `json:"servers,omitempty"`
@@ -159,7 +160,7 @@ type Scale struct {
 	By       string `json:"by,omitempty"`
 }
 
-// Standing is what a Scale came to. Its last line may have an Error instead.
+// Standing is the progress of a Scale. The last one may have an Error instead.
 type Standing struct {
 	Reached        bool   `json:"reached,omitempty"`
 	Workers        uint32 `json:"workers"`
@@ -178,9 +179,10 @@ type Refusal struct {
 	Error string `json:"error"`
 }
 
-// Uploaded begins the name of a file that was uploaded before with the same token, "uploaded:SHA256/NAME", by PUT /api/v1/inputs/SHA256/NAME.
-// Several files lie in one folder by PUT /api/v1/inputs/SHA256 of their listing, a line "SHA256 NAME" for each.
+// Uploaded starts the name of a file that was uploaded earlier with the same token, "uploaded:SHA256/NAME", by PUT
+// /api/v1/inputs/SHA256/NAME. Several files are put in one folder by PUT /api/v1/inputs/SHA256 of their listing, with a line "SHA256 NAME"
+// for each.
 const Uploaded = "uploaded:"
 
-// Files of a run that can be fetched: GET /api/v1/jobs/ID/files/NAME.
+// Files of a run that can be downloaded: GET /api/v1/jobs/ID/files/NAME.
 var Files = []string{"journal.jsonl", "cloud.jsonl", "report.json", "report.html", "model.safetensors", "job.yaml", "submitted.yaml"}

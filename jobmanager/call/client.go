@@ -33,12 +33,12 @@ type Client struct {
 	token access.Token
 	http  *http.Client
 	close func() // what the client owns; nil = nothing
-	// patience is how long a job server that is followed may stay silent.
+	// patience is how long a job server may stay silent while it is followed.
 	patience time.Duration
 }
 
-// New makes a client for the job server at an address. Authority is a file with the certificates to trust instead of the
-// system's; empty = the system's.
+// New creates a client for the job server at an address. Authority is a file with the certificates to trust instead of the system's; empty
+// = the system's.
 func New(address string, token access.Token, authority string) (*Client, error) {
 	base, err := access.CheckURL(address)
 	if err != nil {
@@ -57,7 +57,7 @@ func New(address string, token access.Token, authority string) (*Client, error) 
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // the token is for this job server
+		return http.ErrUseLastResponse // the token is only for this job server
 	}}
 	return &Client{base: base, token: token, http: client, patience: patience}, nil
 }
@@ -65,18 +65,18 @@ func New(address string, token access.Token, authority string) (*Client, error) 
 // Address returns the job server's.
 func (c *Client) Address() string { return strings.TrimSuffix(c.base.String(), "/") }
 
-// Through has connections made by dial; nil: as usual.
+// Through lets dial make the connections; nil: as usual.
 func (c *Client) Through(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	if dial != nil {
 		c.http.Transport.(*http.Transport).DialContext = dial
 	}
 }
 
-// Own has Close end something as well, such as the tunnel by which the job server is reached. A tunnel breaks and is opened
-// again, with a laptop that sleeps and changes networks: more patience is had with it.
+// Own makes Close end something else as well, such as the tunnel to the job server. A tunnel breaks and is reopened as a laptop sleeps and
+// changes networks, so the client becomes more patient.
 func (c *Client) Own(end func()) { c.close, c.patience = end, tunnelPatience }
 
-// Close gives idle connections back, and what the client owns.
+// Close closes idle connections, and what the client owns.
 func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 	if c.close != nil {
@@ -84,7 +84,7 @@ func (c *Client) Close() {
 	}
 }
 
-// Refused is an answer of the job server that is no success.
+// Refused is an unsuccessful response of the job server.
 type Refused struct {
 	Status int
 	text   string
@@ -92,13 +92,13 @@ type Refused struct {
 
 func (r Refused) Error() string { return r.text }
 
-// Temporary means that the same call may succeed later: there was no answer, or not the job server's.
+// Temporary means that the same call may succeed later: there was no response, or not one of the job server's.
 func Temporary(err error) bool {
 	refused, ok := errors.AsType[Refused](err)
 	return err != nil && (!ok || refused.Status >= 500)
 }
 
-// ask makes a call whose answer the caller reads and closes.
+// ask makes a call whose response the caller reads and closes.
 func (c *Client) ask(ctx context.Context, method string, body io.Reader, query url.Values, path ...string) (*http.Response, error) {
 	u := c.base.JoinPath(append([]string{"api", "v1"}, escaped(path)...)...)
 	u.RawQuery = query.Encode()
@@ -129,7 +129,7 @@ func escaped(path []string) []string {
 	return out
 }
 
-// without takes the address off, which is named already.
+// without removes the address, which is already in the message.
 func without(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -139,7 +139,7 @@ func without(err error) error {
 
 func (c *Client) refusal(response *http.Response) error {
 	var r Refusal
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // a broken answer has its status
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // a truncated response still has its status
 	_ = json.Unmarshal(text, &r)
 	switch {
 	case response.StatusCode == http.StatusUnauthorized:
@@ -150,7 +150,7 @@ func (c *Client) refusal(response *http.Response) error {
 	return Refused{response.StatusCode, r.Error}
 }
 
-// exchange makes a call with JSON in and out.
+// exchange makes a call with JSON in both directions.
 func (c *Client) exchange(ctx context.Context, method string, in, out any, path ...string) error {
 	var body io.Reader
 	if in != nil {
@@ -189,7 +189,7 @@ func (c *Client) Hosts(ctx context.Context) (views []shared.View, err error) {
 	return views, c.exchange(ctx, http.MethodGet, nil, &views, "hosts")
 }
 
-// Job returns one: ID may be a job's name, which means its newest run, or "latest".
+// Job returns one job: ID may be a job's name, which means its newest run, or "latest".
 func (c *Client) Job(ctx context.Context, id string) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodGet, nil, &job, "jobs", id)
 }
@@ -199,17 +199,17 @@ func (c *Client) Why(ctx context.Context, id string) (why Why, err error) {
 	return why, c.exchange(ctx, http.MethodGet, nil, &why, "jobs", id, "why")
 }
 
-// Sweep returns the trials of a sweep: the one of that name, of a trial or a job of that name, or the latest.
+// Sweep returns the trials of a sweep: the one with that name, the one of a trial or job with that name, or the latest.
 func (c *Client) Sweep(ctx context.Context, id string) (sweep dashboard.Sweep, err error) {
 	return sweep, c.exchange(ctx, http.MethodGet, nil, &sweep, "sweeps", id)
 }
 
-// Submit hands a job over.
+// Submit submits a job.
 func (c *Client) Submit(ctx context.Context, s Submission) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodPost, s, &job, "jobs")
 }
 
-// Plan writes what the job server would buy for a job.
+// Plan prints what the job server would buy for a job.
 func (c *Client) Plan(ctx context.Context, s Submission, out io.Writer) error {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -243,7 +243,7 @@ func (c *Client) Outlook(ctx context.Context, s Submission) (o Outlook, err erro
 	return o, nil
 }
 
-// Stop asks for a job's end; it is there when its state says so.
+// Stop requests a job's end, which is reached when its state says so.
 func (c *Client) Stop(ctx context.Context, id string, s Stop) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodPost, s, &job, "jobs", id, "stop")
 }
@@ -262,8 +262,8 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return response.Body.Close()
 }
 
-// Upload sends files into one folder, those that the job server does not have yet, and gives the name by which a job file
-// refers to the first. Sent is called before each file that is sent.
+// Upload sends those files that the job server lacks into one folder, and returns the name by which a job file refers to the first. Sent is
+// called before each file that is sent.
 func (c *Client) Upload(ctx context.Context, paths []string, sent func(name string, bytes int64)) (name string, err error) {
 	files := make([]input, len(paths))
 	for i, path := range paths {
@@ -330,7 +330,7 @@ func sizeOf(file *os.File) int64 {
 	return info.Size()
 }
 
-// plainName keeps what every file system and address can have; readers go by the endings of names.
+// plainName keeps the characters that every file system and address allows; readers depend on the extension.
 func plainName(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._+-", r) {
@@ -377,7 +377,7 @@ func (c *Client) send(ctx context.Context, f input) error {
 	return response.Body.Close()
 }
 
-// File copies a file of a job's run, one of Files.
+// File downloads a file of a job's run, one of Files.
 func (c *Client) File(ctx context.Context, id, name string, out io.Writer) error {
 	response, err := c.ask(ctx, http.MethodGet, nil, nil, "jobs", id, "files", name)
 	if err != nil {
@@ -392,7 +392,7 @@ func (c *Client) File(ctx context.Context, id, name string, out io.Writer) error
 	return nil
 }
 
-// State hands over the packed state of a program, as a manifest of its has it.
+// State passes on the packed state of a program, as one of its manifests lists it.
 func (c *Client) State(ctx context.Context, id, program, manifest, digest string, take func(io.Reader) error) error {
 	response, err := c.ask(ctx, http.MethodGet, nil, url.Values{"manifest": {manifest}, "digest": {digest}}, "jobs", id, "state", program)
 	if err != nil {
@@ -402,7 +402,7 @@ func (c *Client) State(ctx context.Context, id, program, manifest, digest string
 	return take(response.Body)
 }
 
-// Logs copies what a job's run and its machines have logged and, with follow, what they log until its end.
+// Logs copies what a job's run and its machines have logged and, with follow, what they log until it ends.
 func (c *Client) Logs(ctx context.Context, id string, names []string, follow bool, out io.Writer) error {
 	response, err := c.ask(ctx, http.MethodGet, nil, following(follow, url.Values{"name": names}), "jobs", id, "logs")
 	if err != nil {
@@ -420,7 +420,7 @@ func following(follow bool, query url.Values) url.Values {
 	return query
 }
 
-// broken is an error of a connection that was cut while it was read.
+// broken is an error of a connection that was cut while it was being read.
 func broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -431,9 +431,9 @@ func broken(ctx context.Context, err error) error {
 	return nil
 }
 
-// Events hands over the entries of a job's journal, and with follow those that come, until the job ends. Caught is called
-// each time when there is nothing more for now. Skip is how many lines the caller has already; the number of lines that
-// were read is given back, so that a broken connection can be taken up where it broke.
+// Events passes on the entries of a job's journal and, with follow, new ones until the job ends. Caught is called each time nothing more is
+// available for now. Skip is how many lines the caller already has; the number of lines read is returned, so that the caller can continue
+// after a broken connection.
 func (c *Client) Events(ctx context.Context, id string, follow bool, skip int, take func(journal.Entry), caught func()) (lines int, err error) {
 	query := following(follow, url.Values{"skip": {fmt.Sprint(skip)}})
 	response, err := c.ask(ctx, http.MethodGet, nil, query, "jobs", id, "events")
@@ -458,15 +458,15 @@ func (c *Client) Events(ctx context.Context, id string, follow bool, skip int, t
 	return lines, broken(ctx, in.Err())
 }
 
-// FollowEvents is Events that takes a broken connection up again, as a tunnel may break and a job server be started
-// again. It gives up after some time without an answer.
+// FollowEvents is Events that continues after a broken connection, as a tunnel may break and a job server restart. It gives up after some
+// time without an answer.
 func (c *Client) FollowEvents(ctx context.Context, id string, take func(journal.Entry), caught func()) error {
 	had, last := 0, time.Now()
 	for {
 		answered := false
 		lines, err := c.Events(ctx, id, true, had, take, func() { answered = true; caught() })
 		had += lines
-		if lines > 0 || answered { // until now: a job may be silent for longer than this has patience
+		if lines > 0 || answered { // a job may be silent for longer than our patience
 			last = time.Now()
 		}
 		if err == nil || !Temporary(err) || ctx.Err() != nil || time.Since(last) > c.patience {
@@ -486,7 +486,7 @@ const (
 	again          = time.Second
 )
 
-// Patient calls f again for as long as there is no answer, within reason.
+// Patient retries f as long as there is no response, within reason.
 func (c *Client) Patient(ctx context.Context, f func() error) error {
 	for last := time.Now(); ; {
 		err := f()
@@ -501,7 +501,7 @@ func (c *Client) Patient(ctx context.Context, f func() error) error {
 	}
 }
 
-// Scale changes the numbers of machines of a job, and calls told with each answer.
+// Scale changes the numbers of machines of a job, and calls told with each line of the response.
 func (c *Client) Scale(ctx context.Context, id string, s Scale, told func(Standing)) error {
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -18,28 +18,28 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// Program is a program of the user's own, as far as its files show. Everything in it is a proposal.
+// Program is a program of the user's own, as far as its files reveal it. Everything in it is a proposal.
 type Program struct {
-	Folder   string // that it runs in, as the caller has it
+	Folder   string // in which it runs, as given by the caller
 	Script   string // in the folder
-	Setup    string // empty = nothing has to be installed
+	Setup    string // empty = nothing to install
 	Run      string
-	State    string // folder of its state; empty = none was found
-	Line, Of string // progress in its output, and the last step; empty = not found
-	Calls    bool   // it imports the package tierml, which says how far it is
+	State    string // folder of its state; empty = not found
+	Line, Of string // patterns for progress in its output, and for the last step; empty = not found
+	Calls    bool   // it imports the package tierml, which reports its progress
 	Hours    float64
 }
 
-// usualScripts are what the program of a folder is called, the likeliest first.
+// usualScripts are the usual names of a folder's program, the likeliest first.
 var usualScripts = []string{"train.py", "main.py", "run.py", "finetune.py", "train.sh", "run.sh", "main.sh"}
 
-// isProgram reports whether a path is a script or a folder: no training data.
+// isProgram reports whether a path is a script or a folder rather than training data.
 func isProgram(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && (info.IsDir() || interpreter(path) != "" || executable(path))
 }
 
-// interpreters are the programs that run scripts, by the endings of their names.
+// interpreters maps the extensions of scripts to the programs that run them.
 var interpreters = map[string]string{".py": "python3", ".sh": "bash", ".r": "Rscript", ".jl": "julia", ".js": "node", ".pl": "perl", ".rb": "ruby",
 	notebook: "papermill"}
 
@@ -47,7 +47,7 @@ const notebook = ".ipynb"
 
 func interpreter(script string) string { return interpreters[strings.ToLower(filepath.Ext(script))] }
 
-// executable reports whether a file is a program by itself: its owner may run it, and its content is of that kind.
+// executable reports whether a file can be run directly: its owner may run it, and its content is executable.
 func executable(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o100 == 0 {
@@ -69,7 +69,7 @@ func executable(path string) bool {
 	return false
 }
 
-// Inspect looks at a script, or at the folder of one.
+// Inspect examines a script, or the folder of one.
 func Inspect(path string) (p Program, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -119,7 +119,7 @@ func (p *Program) notebook() {
 	p.Run = `PATH="$PWD/.venv/bin:$PATH" papermill --log-output --no-progress-bar ` + name + ` "$TIERML_STATE"/` + name
 }
 
-// scriptOf returns the script of a folder: one with a usual name, or the only one.
+// scriptOf returns the script of a folder: the one with a usual name, or the only one.
 func scriptOf(folder string) (string, error) {
 	for _, name := range usualScripts {
 		if file(filepath.Join(folder, name)) == nil {
@@ -162,16 +162,16 @@ func installs(folder string) string {
 var (
 	callsUs = pattern.Of(`(?m)^\s*(import tierml\b|from tierml import)`)
 	keeps   = pattern.Of(`\btierml\.keep\(|TIERML_STATE|\btierml\.state\(`)
-	// A folder of checkpoints: given to a parameter or an option of such a name, or called so.
+	// A folder of checkpoints: assigned to a parameter or an option with such a name, or named like that.
 	folderGiven  = pattern.Of(`(?:output|checkpoint|ckpt|save)[-_]?(?:dir|path|folder)\s*["']?\s*[,=:][^"'\n]*["'](?:\./)?([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:/[^"']*)?["']`)
 	folderCalled = pattern.Of(`["'](?:\./)?((?:checkpoint|ckpt)s?)(?:/[^"']*)?["']`)
 	folderInBash = pattern.Of(`(?:--(?:output|checkpoint|ckpt|save)[-_](?:dir|path)[ =]|mkdir -p )(?:\./)?([A-Za-z0-9_][A-Za-z0-9_.-]*)`)
-	// A line that is printed with the number of a step.
+	// A printed line with the number of a step.
 	printed = pattern.Of(`(?i)(?:print|info|echo|write)\b[^\n]*?\b(step|epoch|iteration|iter|round)(["']?\s*[:=#]?\s*)(?:\{|["']\s*,|%d|\$)`)
 	stepsOf = pattern.Of(`(?i)(?:for\s+\w*(?:step|epoch|iter|i)\w*\s+in\s+(?:range|trange)\(\s*(?:\w+\s*,\s*)?(\d+)\s*\)|(?:max_steps|num_steps|total_steps|num_epochs|epochs|steps)["']?\s*(?:=|,[^\n]*default\s*=)\s*(\d+)\b)`)
 )
 
-// read finds in a script's text where its state is and how it says how far it is.
+// read finds in a script's text where it keeps its state and how it reports progress.
 func (p *Program) read(text string) {
 	p.Calls = callsUs().MatchString(text)
 	if keeps().MatchString(text) {
@@ -193,7 +193,7 @@ func (p *Program) read(text string) {
 	}
 }
 
-// shellWord quotes a name where a shell needs it.
+// shellWord quotes a name if a shell requires it.
 func shellWord(name string) string {
 	if plainWord().MatchString(name) {
 		return name
@@ -203,7 +203,7 @@ func shellWord(name string) string {
 
 var plainWord = pattern.Of(`^[A-Za-z0-9_./-]+$`)
 
-// CommandOf returns the job that a script, a folder with one, or a file of training data is, of which a target is the column to predict.
+// CommandOf returns the job for a script, a folder with one, or a file of training data, in which case target is the column to predict.
 func CommandOf(path, target string) (*config.Command, error) {
 	if !isProgram(path) {
 		return dataCommand(path, target)
@@ -251,7 +251,7 @@ func dataCommand(path, target string) (*config.Command, error) {
 	return c, nil
 }
 
-// program asks for what the files do not show.
+// program asks the user for what the files do not show.
 func (d *Dialogue) program(w *Wanted) error {
 	p, err := Inspect(w.Script)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// spotHere is what differs for a task on demand.
+// spotHere explains what differs for an on-demand task.
 const spotHere = "machines are spot machines here, and on demand while none can be had; policy: on-demand buys no spot machines"
 
 // skyPilot translates a task (docs.skypilot.co, *Task YAML*). Its scripts run without -e and -u.
@@ -103,7 +103,7 @@ func (t *translator) skyMachine(r map[string]any) (machines []map[string]any) {
 	return machines
 }
 
-// accelerators reads V100, V100:8, {V100: 8, L4: 1} and a list of such.
+// accelerators parses V100, V100:8, {V100: 8, L4: 1} and lists of these.
 func accelerators(from any) (all []string) {
 	switch from := from.(type) {
 	case map[string]any:

@@ -16,11 +16,11 @@ import (
 type Candidate struct {
 	Type   market.InstanceType
 	Zones  []string   // that sell it
-	Price  market.USD // an hour on the spot market, in the zone where it is lowest; 0 = unknown
+	Price  market.USD // per hour on the spot market, in the cheapest zone; 0 = unknown
 	Region string
 }
 
-// perVCPU returns what candidates are compared by; types of which it is unknown come last.
+// perVCPU returns the value by which candidates are compared; types without one come last.
 func (c Candidate) perVCPU() float64 {
 	price := cmp.Or(c.Price, c.Type.OnDemand)
 	if c.Type.VCPU == 0 {
@@ -29,7 +29,7 @@ func (c Candidate) perVCPU() float64 {
 	return float64(price) / float64(c.Type.VCPU)
 }
 
-// typesWithPrices returns the types that have prices at a time, the cheapest per vCPU first.
+// typesWithPrices returns the types that have prices at a given time, the cheapest per vCPU first.
 func typesWithPrices(offers []planner.Offer, at time.Time) []Candidate {
 	var all []Candidate
 	for _, o := range offers {
@@ -49,7 +49,7 @@ func typesWithPrices(offers []planner.Offer, at time.Time) []Candidate {
 	return all
 }
 
-// typesOfCatalog returns the types that a region sells on demand, for a cloud that has spot prices only later.
+// typesOfCatalog returns the types that a region sells on demand, for a cloud whose spot prices become known only later.
 func typesOfCatalog(catalog *market.Catalog, region string) (all []Candidate) {
 	for _, t := range catalog.Types(region) {
 		all = append(all, Candidate{Type: t, Region: region})
@@ -67,15 +67,15 @@ func sortCandidates(all []Candidate) {
 	})
 }
 
-// smallestFirst puts the types that cost least first: how many vCPUs a program uses nobody knows.
+// smallestFirst sorts by price, the cheapest first: nobody knows how many vCPUs a program uses.
 func smallestFirst(all []Candidate) {
 	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(a.Type.OnDemand, b.Type.OnDemand) })
 }
 
-// suggested is how many types are proposed: several, so that there is somewhere to go when one is taken away.
+// suggested is how many types are proposed: several, so that there is an alternative when one is taken away.
 const suggested = 3
 
-// suggestTypes returns the types to propose: the cheapest of the cheapest one's region, with the zones that sell all.
+// suggestTypes returns the types to propose: the cheapest ones in the region of the cheapest, with the zones that sell all.
 func suggestTypes(all []Candidate) (types, zones []string) {
 	if len(all) == 0 {
 		return nil, nil
@@ -103,8 +103,8 @@ func zonesOf(all []Candidate, types []string) (zones []string) {
 	return slices.Compact(zones)
 }
 
-// vcpusOf returns those of a count of machines of the smallest of some types, where the types differ in size; 0 = they do not, or the size of
-// one is unknown.
+// vcpusOf returns the vCPUs of count machines of the smallest type, if the types differ in size; 0 = they do not, or the size of one is
+// unknown.
 func vcpusOf(all []Candidate, types []string, count int) int {
 	least, most := 0, 0
 	for _, name := range types {
@@ -124,8 +124,7 @@ func vcpusOf(all []Candidate, types []string, count int) int {
 	return count * least
 }
 
-// startOf returns a time to begin at in recorded prices: with a month of prices before it, or a third of what there
-// is.
+// startOf returns a start time in recorded prices: with a month of prices before it, or a third of the recording.
 func startOf(offers []planner.Offer) (at time.Time, ok bool) {
 	var first, last time.Time
 	for _, o := range offers {
@@ -149,7 +148,7 @@ func startOf(offers []planner.Offer) (at time.Time, ok bool) {
 	return at, true
 }
 
-// Propose guesses what to train on a file by its first lines, as the applications read them. The target, if it is not empty, is the
+// Propose guesses what to train on a file from its first lines, parsed like the applications do. The target, if it is not empty, is the
 // column to predict.
 func Propose(path, target string) look.Proposal {
 	file, err := os.Open(path)

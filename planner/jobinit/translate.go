@@ -19,10 +19,10 @@ import (
 type Translation struct {
 	Of    string // SkyPilot or dstack
 	Text  []byte
-	Notes []string // what has no counterpart, or another meaning
+	Notes []string // what has no counterpart, or a different meaning
 }
 
-// Translate reads a task of SkyPilot or a task configuration of dstack. Path is the file's; its folders are named as seen from `into`, the
+// Translate reads a task of SkyPilot or a task configuration of dstack. Path is the file's; its folders are named relative to `into`, the
 // folder of the job file.
 func Translate(path string, text []byte, into string) (*Translation, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -72,7 +72,7 @@ func Translate(path string, text []byte, into string) (*Translation, error) {
 	return &Translation{Of: of, Text: out.Bytes(), Notes: t.notes}, nil
 }
 
-// noCounterpart says what to do about fields that many files have.
+// noCounterpart says what to do about common fields that have no counterpart.
 func noCounterpart(field string) string {
 	switch field {
 	case "file_mounts", "files", "repos":
@@ -101,14 +101,14 @@ func (t *translator) note(format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
-// take returns a field, which nothing is left to say about then.
+// take returns a field and marks it as handled.
 func (t *translator) take(field string) any {
 	value := t.from[field]
 	delete(t.from, field)
 	return value
 }
 
-// put sets a field of the job. Alternatives of machines may each bring one, such as an image: the first counts.
+// put sets a field of the job. Each alternative of machines may have its own, such as an image: the first counts.
 func (t *translator) put(field string, value any) {
 	for i := 0; i < len(t.job.Content); i += 2 {
 		if t.job.Content[i].Value == field {
@@ -131,7 +131,7 @@ func put(to *yaml.Node, field string, value any) {
 	to.Content = append(to.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: field}, node)
 }
 
-// resources puts the machines that a file asks for.
+// resources translates the machines that a file requests.
 func (t *translator) resources(r map[string]any, count any, machines func(map[string]any) []map[string]any) {
 	if r == nil {
 		r = map[string]any{}
@@ -188,7 +188,7 @@ func (t *translator) workdir(dir string) {
 	t.put("workdir", filepath.ToSlash(dir))
 }
 
-// envs puts variables. Those without a value, and secrets, come from the environment of tierml run.
+// envs translates variables. Those without a value, and secrets, come from the environment of tierml run.
 func (t *translator) envs(from any, secret bool) {
 	envs := map[string]string{}
 	take := func(name string, value any) {
@@ -247,7 +247,7 @@ func (t *translator) ports(from any) {
 	}
 }
 
-// product combines each of a list with each of another; an empty list leaves the other as it is.
+// product combines each element of a list with each of another; an empty list leaves the other unchanged.
 func product(a, b []map[string]any) []map[string]any {
 	if len(a) == 0 || len(b) == 0 {
 		return append(a, b...)
@@ -313,7 +313,7 @@ func lines(from any) string {
 	return strings.TrimRight(words(from), " \n")
 }
 
-// words returns a scalar as it was written; "" for nothing.
+// words returns a scalar as it was written; "" for null.
 func words(value any) string {
 	if value == nil {
 		return ""

@@ -1,6 +1,5 @@
-// Package local reads the recorded market that a job with cloud: local replays: spot prices and the catalog of
-// machine types, from the files that the job names. It starts nothing and knows nothing about what is done with
-// them.
+// Package local reads the recorded market that a job with cloud: local replays: spot prices and the catalog of machine types, from the
+// files that the job names. It starts nothing and does not know what they are used for.
 package local
 
 import (
@@ -30,30 +29,30 @@ import (
 type Market struct {
 	Trace   *trace.Trace
 	Catalog *market.Catalog
-	// Advice is what the Spot Instance Advisor said at AdvisedAt; nil = it was not asked.
+	// Advice is what the Spot Instance Advisor said at AdvisedAt; nil = it was not queried.
 	Advice    *advisor.Table
 	AdvisedAt time.Time
-	// Told is what else the provider reports of each pool; nil = nothing.
+	// Told is what else the provider reports about each pool; nil = nothing.
 	Told map[market.Pool]bidding.Hints
-	// ZoneIDs are the ids of zones, whose names are an account's own; nil = they are not known, or names are for all.
+	// ZoneIDs are the ids of zones if zone names are specific to an account; nil = unknown, or names are global.
 	ZoneIDs map[string]string
-	// Sources says of each kind of prices where it comes from and how old it is, for people.
+	// Sources says for each kind of prices where it comes from and how old it is, for people.
 	Sources []string
-	// Warnings are of what the account does not allow; see Doubts for those of prices.
+	// Warnings are about what the account does not allow; for those about prices see Doubts.
 	Warnings []string
 }
 
 // Load reads the files of a job. A file that cannot be understood is reported as config.Faults.
 func Load(job *config.Job) (*Market, error) { return LoadFiles(job, []string{job.Local.Prices}) }
 
-// WantedPrices and WantedCatalog are what to do about a file that is something else.
+// WantedPrices and WantedCatalog say what to do if a file is something else.
 const (
 	WantedPrices = "name a price history: CSV with the columns timestamp, zone, instance_type, product, price, or the JSON of " +
 		"`aws ec2 describe-spot-price-history`"
 	WantedCatalog = "name a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour"
 )
 
-// LoadFiles is Load with the prices of other files, which are put together.
+// LoadFiles is Load with prices from other files, which are merged.
 func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 	m := &Market{}
 	var err error
@@ -114,8 +113,8 @@ func sample() (*Market, error) {
 	return &Market{Trace: prices, Catalog: catalog.WithGPUs(shapes.GPUOf)}, nil
 }
 
-// outdated returns how old a provider's last price may be. Compute Engine's lists are valid from a day on and change at most monthly; EC2
-// records changes, and has some pool that changes every day.
+// outdated returns how old a provider's latest price may be. Compute Engine's lists are valid from a given day and change at most monthly;
+// EC2 records changes, and some pool changes every day.
 func outdated(provider string) time.Duration {
 	if provider == "gce" {
 		return 31 * 24 * time.Hour
@@ -123,7 +122,7 @@ func outdated(provider string) time.Duration {
 	return 24 * time.Hour
 }
 
-// Admit refuses a job that starts when its recording knows no price.
+// Admit refuses a job that starts before its recording knows any price.
 func (m *Market) Admit(job *config.Job) error {
 	var first, last time.Time
 	var slack time.Duration
@@ -148,7 +147,7 @@ func (m *Market) Admit(job *config.Job) error {
 		"write a time between them, with a week of prices before it for estimates")
 }
 
-// ReadAdvice reads the advisor's file. It names no date: the file's own is taken for it.
+// ReadAdvice reads the advisor's file. It names no date: the file's own is used.
 func ReadAdvice(path string) (t *advisor.Table, at time.Time, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -164,7 +163,7 @@ func ReadAdvice(path string) (t *advisor.Table, at time.Time, err error) {
 // ReadPrices reads a price-history file, or all pools of a price store.
 func ReadPrices(path string) (*trace.Trace, error) { return readPrices(path, trace.Options{}) }
 
-// ReadPricesOf is ReadPrices for the pools of one provider.
+// ReadPricesOf is ReadPrices limited to the pools of one provider.
 func ReadPricesOf(path, provider string) (*trace.Trace, error) {
 	return readPrices(path, trace.Options{Provider: provider})
 }
@@ -193,8 +192,7 @@ func readPrices(path string, o trace.Options) (*trace.Trace, error) {
 	return s.Trace(func(p market.Pool) bool { return o.Provider == "" || p.Provider == o.Provider })
 }
 
-// ReadCatalog reads a file of machine types and on-demand prices, plain or compressed. GPUs, of which such files say nothing, are
-// filled in.
+// ReadCatalog reads a file of machine types and on-demand prices, plain or compressed. GPUs, which such files lack, are filled in.
 func ReadCatalog(path string) (c *market.Catalog, err error) {
 	err = read(path, func(r io.Reader) error {
 		plain, err := decompress.Reader(r)
@@ -219,9 +217,9 @@ func read(path string, f func(io.Reader) error) error {
 	return f(file)
 }
 
-// Offers lists the spot pools whose type the catalog knows, sorted by pool, with their whole history: it is for
-// the reader to look at no more than is known at a time. Skipped names the types without an entry in the
-// catalog, which cannot be offered, as their shape and on-demand price are unknown.
+// Offers lists the spot pools whose type the catalog knows, sorted by pool, with their whole history: the reader must look only at what is
+// known at a given time. Skipped names the types that are missing from the catalog; they cannot be offered, as their shape and on-demand
+// price are unknown.
 func (m *Market) Offers() (offers []planner.Offer, skipped []string) {
 	for _, on := range m.Trace.Markets {
 		t, ok := m.Catalog.Lookup(on.Pool.Region, on.Pool.Type)
@@ -234,14 +232,14 @@ func (m *Market) Offers() (offers []planner.Offer, skipped []string) {
 	return offers, skipped
 }
 
-// Doubts says what makes the prices of some candidates doubtful.
+// Doubts says why the prices of some candidates are doubtful.
 func (m *Market) Doubts(pools []bidding.Candidate) []string {
 	return m.Trace.Doubts(func(p market.Pool) bool {
 		return slices.ContainsFunc(pools, func(c bidding.Candidate) bool { return c.Pool == p })
 	})
 }
 
-// hints returns what the provider says of a pool's machines: of the advisor's band, the middle.
+// hints returns what the provider says about a pool's machines; for the advisor's band, its middle.
 func (m *Market) hints(p market.Pool) bidding.Hints {
 	h := m.Told[p]
 	if a, ok := m.Advice.Lookup(p.Region, p.Type); ok {

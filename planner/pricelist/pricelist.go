@@ -55,11 +55,11 @@ type Answer struct {
 	Offers []Offer   // sorted by name
 	Asked  time.Time // when the oldest was requested
 	Stale  error     // why it could not be requested again; nil = it was fresh
-	Lost   error     // why it could not be kept for the next time; nil = it was
+	Lost   error     // why it could not be cached; nil = it was
 	book   *Book
 }
 
-// Look returns the named types, or without names all of the region, from what is kept or by asking.
+// Look returns the named types, or without names all of the region, from the cache or from the provider.
 func (b *Book) Look(ctx context.Context, names []string, now time.Time) (*Answer, error) {
 	kept := b.read()
 	if a := b.answer(kept, names, now.Add(-Fresh), now); a != nil {
@@ -78,7 +78,7 @@ func (b *Book) Look(ctx context.Context, names []string, now time.Time) (*Answer
 	for _, o := range offers {
 		rows = append(rows, row{Offer: o, asked: asked, whole: len(names) == 0})
 	}
-	if len(names) > 0 { // what was kept of other types stays
+	if len(names) > 0 { // cached entries of other types stay
 		for _, r := range kept {
 			if !slices.ContainsFunc(offers, func(o Offer) bool { return o.Name == r.Name }) {
 				rows = append(rows, r)
@@ -91,8 +91,8 @@ func (b *Book) Look(ctx context.Context, names []string, now time.Time) (*Answer
 	return a, nil
 }
 
-// answer makes an answer of what is kept since a time; nil = that is incomplete. A type that the whole list did not have
-// when it was requested counts as known.
+// answer makes an answer from the cache since a given time; nil = that is incomplete. A type that was missing from the whole list counts as
+// known.
 func (b *Book) answer(kept []row, names []string, since, now time.Time) *Answer {
 	current := func(r row) bool { return !r.asked.Before(since) && !r.asked.After(now) }
 	whole := slices.ContainsFunc(kept, func(r row) bool { return r.whole && current(r) })
@@ -146,7 +146,7 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
-// DefaultFolder returns where a user's caches are; "" where the system has no such place, as for some services.
+// DefaultFolder returns the user's cache folder; "" if the system has no such place, as for some services.
 func DefaultFolder() string {
 	folder, err := os.UserCacheDir()
 	if err != nil {
@@ -159,13 +159,13 @@ func DefaultFolder() string {
 type row struct {
 	Offer
 	asked time.Time
-	whole bool // it is of an answer that had all types
+	whole bool // it is from an answer that had all types
 }
 
-// The columns are those of a catalog and some more, so that a kept list can be named as a job's catalog.
+// The columns are those of a catalog and some more, so that a cached list can be named as a job's catalog.
 var columns = []string{"region", "instance_type", "vcpu", "memory_gib", "linux_ondemand_usd_hour", "arch", "spot_usd_hour", "spot_from", "asked", "whole_list"}
 
-// safe is what provider and region are made of: they become a file's name.
+// safe matches provider and region names that can become a file's name.
 var safe = regexp.MustCompile(`^[a-z0-9-]+$`)
 
 func (b *Book) path() string {
@@ -175,7 +175,7 @@ func (b *Book) path() string {
 	return filepath.Join(b.Folder, b.Provider+"-"+b.Region+".csv")
 }
 
-// read returns what is kept. A file that cannot be read is no reason to fail: the provider is queried again.
+// read returns the cache. An unreadable file is no reason to fail: the provider is queried again.
 func (b *Book) read() []row {
 	if b.path() == "" {
 		return nil
@@ -227,7 +227,7 @@ func parse(text []byte, region string) ([]row, error) {
 	return rows, nil
 }
 
-// write keeps rows for the next time, as a whole or not at all.
+// write replaces the cache atomically.
 func (b *Book) write(rows []row) error {
 	path := b.path()
 	if path == "" {

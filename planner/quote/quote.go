@@ -1,8 +1,7 @@
-// Package quote says what each pool costs and how long a machine of it can be expected to stay: the table that people
-// look at before they write a job file.
+// Package quote says what each pool costs and how long its machines can be expected to stay: the table that people consult before they
+// write a job file.
 //
-// Everything in it comes with what it rests on, and what is not known is said to be unknown. It refuses to choose:
-// that is bidding's.
+// Every value comes with its basis, and what is unknown is said to be unknown. It does not choose: that is bidding's task.
 package quote
 
 import (
@@ -17,14 +16,14 @@ import (
 
 // Query is a question.
 type Query struct {
-	At      time.Time     // prices after it are not looked at
+	At      time.Time     // later prices are ignored
 	Bid     Bid           // per hour
 	Horizon time.Duration // of the job; 0 = none
 	Catalog *market.Catalog
 	Advisor *advisor.Table // nil = unknown
 }
 
-// Bid is what is bid in each pool: an amount, or a share of the pool's on-demand price.
+// Bid is the bid in each pool: an amount, or a share of the pool's on-demand price.
 type Bid struct {
 	Amount market.USD
 	Share  float64 // used when Amount is 0
@@ -37,7 +36,7 @@ func (b Bid) in(onDemand market.USD) market.USD {
 	return market.USD(float64(onDemand) * b.Share)
 }
 
-// Quote is what is known of a pool. Pointers are nil where something is unknown.
+// Quote is what is known about a pool. Pointers are nil if a value is unknown.
 type Quote struct {
 	Pool     market.Pool `json:"pool"`
 	VCPU     int         `json:"vcpu,omitempty"`
@@ -51,11 +50,11 @@ type Quote struct {
 	// Probability that the price exceeds the bid within an hour and within the job.
 	InHour *float64 `json:"eviction_in_hour"`
 	InJob  *float64 `json:"eviction_in_job"`
-	// What the estimates rest on.
+	// What the estimates are based on.
 	Points  int             `json:"points"`
 	Span    Seconds         `json:"span"`
 	Advice  *AdvisorBand    `json:"advisor"`
-	Recent  []float64       `json:"-"` // mean share of the on-demand price by sixths of a day, the last week
+	Recent  []float64       `json:"-"` // mean share of the on-demand price per sixth of a day, for the last week
 	History *market.History `json:"-"`
 }
 
@@ -69,7 +68,7 @@ func (s Seconds) MarshalJSON() ([]byte, error) { return appendSeconds(time.Durat
 type MTTF struct {
 	Mean      Seconds `json:"seconds"`
 	AtLeast   bool    `json:"at_least"`  // no crossing was seen
-	Crossings int     `json:"crossings"` // that it rests on
+	Crossings int     `json:"crossings"` // on which it is based
 }
 
 // AdvisorBand is the provider's own word.

@@ -18,14 +18,14 @@ func appendSeconds(d time.Duration) []byte {
 	return strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
 }
 
-// unknown is what stands where nothing is known.
+// unknown is shown for unknown values.
 const unknown = "-"
 
 // stale is the age from which a price is marked: EC2 repeats an unchanged one about daily.
 const stale = 25 * time.Hour
 
-// WriteTable prints the quotes of pools whose price is known, in lines of width columns, unless width is 0; wide
-// adds the on-demand price, what the figures rest on, the provider's own word and the last week as a row of bars.
+// WriteTable prints the quotes of pools whose price is known, in lines of width columns, unless width is 0; wide adds the on-demand price,
+// the basis of the figures, the provider's own statement and the last week as a row of bars.
 func WriteTable(w io.Writer, quotes []Quote, width int, wide bool) error {
 	g := &grid.Grid{Head: []string{"ZONE", "TYPE", ">$/HOUR ", ">SAVES", ">$/VCPU", ">MTTF", ">IN 1H", ">IN JOB"}, Names: 2, Width: width}
 	if wide {
@@ -89,7 +89,7 @@ func percent(share *float64) string {
 	return fmt.Sprintf("%.0f%%", 100**share)
 }
 
-// mttf returns a duration for people; ">" says that no crossing was seen in this time.
+// mttf formats a duration for people; ">" means that no crossing was seen in this time.
 func mttf(m *MTTF) string {
 	if m == nil {
 		return unknown

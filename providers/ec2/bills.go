@@ -27,11 +27,12 @@ var bills = []invoice.Form{
 // isMachine distinguishes machines from volumes.
 func isMachine(name string) bool { return strings.HasPrefix(name, "i-") }
 
-// isTraffic distinguishes what machines sent, such as USW2-DataTransfer-Regional-Bytes, from their hours, such as SpotUsage:c5.large.
+// isTraffic distinguishes traffic sent by machines, such as USW2-DataTransfer-Regional-Bytes, from machine hours, such as
+// SpotUsage:c5.large.
 func isTraffic(usage string) bool { return strings.HasSuffix(usage, "-Bytes") }
 
-// spotDataFeed reads lines of tab-separated fields, named by a comment. Each line is an hour, or the used part of an hour, that
-// ends at its time.
+// spotDataFeed reads lines of tab-separated fields, named by a comment. Each line is an hour, or the used part of one, that ends at the
+// line's time.
 func spotDataFeed(r *bufio.Reader) (lines []invoice.Line, err error) {
 	text := bufio.NewScanner(r)
 	columns := []string{"Timestamp", "UsageType", "Operation", "InstanceID", "MyBidID", "MyMaxPrice", "MarketPrice", "Charge", "Version"}

@@ -35,7 +35,7 @@ type Block struct {
 	Device string `yaml:"device"`
 }
 
-// Terms are what job files have to know of EC2.
+// Terms is the part of EC2 that job files have to know.
 var Terms = config.Provider{
 	Name: Name, Title: "EC2",
 	Mistaken: map[string]string{"aws": "Amazon's cloud is called ec2 here"},
@@ -52,7 +52,7 @@ var Terms = config.Provider{
 	Play: &config.Play{Default: true, Rules: "ec2-2017", Notice: 4 * time.Second},
 }
 
-// Check is of what only EC2 has.
+// Check validates the settings that only EC2 has.
 func (b *Block) Check(c *config.Checker) {
 	config.Default(c, "device", &b.Device, "/dev/xvda")
 	c.Job.Local.Rules += b.feesOf(true).String()
@@ -64,16 +64,16 @@ func (b *Block) Check(c *config.Checker) {
 	c.File("advisor", &b.Advisor)
 }
 
-// bySSM begins the name of an image that EC2 looks up in Systems Manager at each launch.
+// bySSM starts the name of an image that EC2 looks up in Systems Manager at each launch.
 const bySSM = "resolve:ssm:"
 
-// deepLearning is Amazon's own image with drivers for the GPUs that a job asks for: T4g are in machines with Graviton, all others in
-// x86_64. The name is of the AWS Deep Learning AMIs Developer Guide, "Finding the ID of a DLAMI".
+// deepLearning is Amazon's own image with drivers for the GPUs that a job requests: machines with T4g have Graviton processors, all others
+// x86_64. The name comes from the AWS Deep Learning AMIs Developer Guide, "Finding the ID of a DLAMI".
 func deepLearning(job *config.Job) string {
 	return bySSM + "/aws/service/deeplearning/ami/" + arch(job) + "/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
 }
 
-// arch is that of the machines that a job names: ARM where all are.
+// arch returns the architecture of the machines that a job names: ARM if all are.
 func arch(job *config.Job) string {
 	for _, m := range job.Resources.AnyOf {
 		if m.GPU.Model != "T4g" && m.Arch != market.ArchARM && (m.Type == "" || market.ArchOf(m.Type) != market.ArchARM) {
@@ -96,7 +96,7 @@ func image(job *config.Job) string {
 	return of(job).Image
 }
 
-// GivesKeys reports whether runs have credentials of their own.
+// GivesKeys reports whether runs get credentials of their own.
 func (b *Block) GivesKeys() bool { return b.StoreRole != "" }
 
 // of returns the block of a job with cloud: ec2.

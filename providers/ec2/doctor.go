@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// doctorAPI is what the doctor asks of an account.
+// doctorAPI is the part of the API that the doctor uses.
 type doctorAPI interface {
 	May(ctx context.Context, action string) error
 	MayTerminate(context.Context, provisioner.InstanceID) error
@@ -37,7 +37,7 @@ const (
 	credentialsAdvice = "give credentials as to the AWS command line (AWS_PROFILE, aws configure, a machine's role); aws sts get-caller-identity shows whose they are"
 )
 
-// checks returns those of a job with cloud: ec2. Account is made when the first is looked at, as that needs credentials.
+// checks returns the checks of a job with cloud: ec2. The account is opened at the first lookup, as that needs credentials.
 func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) []doctor.Check {
 	var account doctorAPI
 	e := of(job)
@@ -101,8 +101,7 @@ func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) [
 	return checks
 }
 
-// unseen reports whether something cannot be looked at, which is no fault of it: the role may not, or what is at the endpoint
-// has no such call.
+// unseen reports whether something cannot be inspected without being at fault: the role may not, or the endpoint lacks the call.
 func unseen(err error) bool {
 	return errors.Is(err, provisioner.ErrDenied) || err != nil && strings.Contains(err.Error(), "InvalidAction")
 }
@@ -122,7 +121,7 @@ func checkPermissions(ctx context.Context, account doctorAPI) (string, error) {
 	return fmt.Sprintf("EC2 would allow all %d calls that look", len(api.Actions())), nil
 }
 
-// checkGPUs looks which types have the GPUs that a job asks for.
+// checkGPUs finds the types that have the GPUs a job requests.
 func checkGPUs(ctx context.Context, account doctorAPI, job *config.Job, known map[string]market.InstanceType) (string, error) {
 	gpus, err := gpuTypes(ctx, account, job)
 	if err != nil {
@@ -216,7 +215,7 @@ func checkGroups(ctx context.Context, account doctorAPI, e *Block) (string, erro
 	return fmt.Sprintf("%d, in which machines reach each other", len(groups)), nil
 }
 
-// checkLaunch asks whether a machine of the first type could be launched: image, network, role and permissions together.
+// checkLaunch checks whether a machine of the first type could be launched: image, network, role and permissions together.
 func checkLaunch(ctx context.Context, account doctorAPI, job *config.Job, known map[string]market.InstanceType) (string, error) {
 	kind, zone := firstOf(job, known)
 	if kind == "" || zone == "" {
@@ -231,7 +230,7 @@ func checkLaunch(ctx context.Context, account doctorAPI, job *config.Job, known 
 	return fmt.Sprintf("EC2 would launch %s in %s, spot and on demand (DryRun: capacity and quotas are not looked at)", kind, zone), nil
 }
 
-// checkFleet asks whether the role may do what fleets take besides launches.
+// checkFleet checks whether the role may do what fleets need in addition to launches.
 func checkFleet(ctx context.Context, account doctorAPI, job *config.Job, known map[string]market.InstanceType) (string, error) {
 	kind, zone := firstOf(job, known)
 	if kind == "" || zone == "" {
@@ -255,7 +254,7 @@ func checkFleet(ctx context.Context, account doctorAPI, job *config.Job, known m
 	return fmt.Sprintf("EC2 would make a fleet of %s in %s, and its launch template (DryRun)", kind, zone), nil
 }
 
-// firstOf returns the first type that the job names, or one with the GPUs that it asks for, and a zone; empty without.
+// firstOf returns the first type that the job names, or one with the GPUs that it requests, and a zone; empty if there is none.
 func firstOf(job *config.Job, known map[string]market.InstanceType) (kind, zone string) {
 	for _, m := range job.Resources.AnyOf {
 		if m.Type != "" && kind == "" {
@@ -303,7 +302,7 @@ func checkPrices(ctx context.Context, account doctorAPI, job *config.Job, types 
 	return fmt.Sprintf("of %d pools", len(prices)), nil
 }
 
-// checkOnDemand asks the price list, unless the job brings a catalog along.
+// checkOnDemand queries the price list, unless the job has a catalog of its own.
 func checkOnDemand(ctx context.Context, account doctorAPI, job *config.Job, types []string) (string, error) {
 	if of(job).Catalog != "" {
 		return "of the job's own catalog", nil

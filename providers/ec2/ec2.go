@@ -33,7 +33,7 @@ func init() { providers.Register(Provider{}) }
 const notSent = "EC2 sends true notices and recommendations by its Fault Injection Service only, which needs an experiment and a role of " +
 	"its own (aws:ec2:send-spot-instance-interruptions)"
 
-// Facts returns what is to be known of EC2 as data.
+// Facts returns EC2's properties as data.
 func (Provider) Facts() providers.Facts {
 	return providers.Facts{
 		Provider: Terms, Bills: bills, Endpoint: "https://ec2.{region}.amazonaws.com", ScriptInUserData: true, Mark: "the tag tierml:cluster=",
@@ -59,7 +59,7 @@ func (Provider) Facts() providers.Facts {
 	}
 }
 
-// past asks for the Linux spot prices of a region, of which EC2 keeps 90 days.
+// past requests the Linux spot prices of a region, of which EC2 keeps 90 days.
 func past(ctx context.Context, q providers.PastQuery) (map[market.Pool][]market.PricePoint, error) {
 	cloud, err := api.New(ctx, api.Config{Region: q.Region, Cluster: "prices", Endpoint: q.Endpoint})
 	if err != nil {
@@ -69,7 +69,7 @@ func past(ctx context.Context, q providers.PastQuery) (map[market.Pool][]market.
 	return cloud.PriceHistory(ctx, api.PriceQuery{Types: q.Types, Zones: q.Zones, Since: q.Since}, q.Tell)
 }
 
-// configOf returns the adapter's, as a job has it.
+// configOf returns the adapter's configuration for a job.
 func configOf(job *config.Job) api.Config {
 	b := of(job)
 	return api.Config{
@@ -80,10 +80,10 @@ func configOf(job *config.Job) api.Config {
 	}
 }
 
-// anyImage is what a cloud that plays EC2 takes for an image: any.
+// anyImage is accepted as an image by clouds that play EC2: they accept any.
 const anyImage = "ami-0a000000000000001"
 
-// Open makes the adapter, by the SDK's own way to find credentials.
+// Open creates the adapter, finding credentials as the SDK does.
 func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
 	c := api.Config{Region: s.Region, Cluster: s.Run, Endpoint: s.Played, ImageID: anyImage, NoticeLength: job.Local.Notice,
 		Strategy: provisioner.Allocation(job.Resources.ProviderChooses())}
@@ -97,7 +97,7 @@ func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) 
 	return account(api.New(ctx, c))
 }
 
-// account keeps a nil out of the interface.
+// account keeps a typed nil out of the interface.
 func account(cloud *api.Cloud, err error) (providers.Account, error) {
 	if err != nil {
 		return nil, err
@@ -130,12 +130,12 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 	return fmt.Sprintf("EC2 would launch machines of all %d pools (asked with DryRun: it looks at permissions, image and network, not\nat capacity and quotas).", len(pools)), nil
 }
 
-// Checks returns those of a job with cloud: ec2.
+// Checks returns the checks of a job with cloud: ec2.
 func (Provider) Checks(job *config.Job) []doctor.Check {
 	return checks(job, func(ctx context.Context) (doctorAPI, error) { return api.New(ctx, configOf(job)) })
 }
 
-// Boot fetches a program in S3 with the AWS command line, and ends a copy that stalls.
+// Boot fetches a program from S3 with the AWS command line, and ends a copy that stalls.
 func (Provider) Boot(at *config.Installation) providers.Boot {
 	b := providers.Boot{Fetch: boot.Curl(at.Program.URL), Environment: "TIERML_PROVIDER=ec2 AWS_REGION='" + at.Region + "'"}
 	if strings.HasPrefix(at.Program.URL, "s3://") {
@@ -150,7 +150,7 @@ func (Provider) Place(job *config.Job) (network, zones []string) {
 	return b.SecurityGroups, slices.Sorted(maps.Keys(b.Subnets))
 }
 
-// Metadata returns what EC2's metadata service, or one that speaks like it, says.
+// Metadata reads EC2's metadata service, or one that speaks its protocol.
 func (Provider) Metadata(_ clock.Mapping, log *slog.Logger) node.Machine { return metadata{log} }
 
 type metadata struct{ log *slog.Logger }

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/providers/ec2/api"
 )
 
-// What EC2 charges besides a machine's hours.
+// What EC2 charges on top of a machine's hours.
 const (
 	// gp3 is per GiB and month in us-east-1, us-east-2 and us-west-2 (Amazon EBS pricing, since December 2020); other regions are dearer.
 	gp3 = 8 * market.Dollar / 100
@@ -22,13 +22,13 @@ const (
 	address = 5 * market.Dollar / 1000
 )
 
-// feesOf returns what is billed of each machine besides its hours. Default subnets give public addresses; so do, as far as is known from the job file
-// alone, the job's own.
+// feesOf returns what each machine is billed on top of its hours. Default subnets give public addresses; so do the job's own, as far as the
+// job file alone shows.
 func (b *Block) feesOf(public bool) market.Fees {
 	return config.MachineFees(b.Disk, gp3, address, public)
 }
 
-// billed sets what the rule book adds: an address where some of the job's subnets give one.
+// billed sets what the rule book adds: an address if some of the job's subnets give one.
 func billed(ctx context.Context, m *local.Market, job *config.Job, account interface {
 	Subnets(context.Context) ([]api.Subnet, error)
 }) {

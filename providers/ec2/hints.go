@@ -20,13 +20,13 @@ import (
 	"github.com/tierml/tierml/providers/ec2/api"
 )
 
-// This file queries what EC2 publishes about capacity: priors of the policies until a job has seen for itself. Nothing of it has to be there:
-// Anything that could not be queried is unknown, and the plan's sources say so.
+// This file queries what EC2 publishes about capacity: priors for the policies until a job has its own observations. All of it is optional:
+// whatever could not be queried is unknown, and the plan's sources say so.
 
-// adviceTime is how long the Spot Instance Advisor is waited for: plans can do without.
+// adviceTime is how long to wait for the Spot Instance Advisor: plans can do without.
 const adviceTime = 10 * time.Second
 
-// advised adds the Spot Instance Advisor's bands: those of the job's own file, or else of its page.
+// advised adds the Spot Instance Advisor's bands, from the job's own file or from the Advisor's page.
 func advised(ctx context.Context, m *local.Market, job *config.Job, folder string) error {
 	var err error
 	switch {
@@ -56,7 +56,7 @@ func takeAdvice(m *local.Market, ask func() (*advisor.Table, time.Time, error)) 
 	m.Sources = append(m.Sources, "Interruptions: Spot Instance Advisor, asked "+at.Format("2006-01-02 15:04 UTC")+"; of types, not of zones.")
 }
 
-// placed asks EC2 for the zones' ids and how likely a request for all of the job's machines is to be met in each.
+// placed asks EC2 for the zones' ids and for how likely each zone can meet a request for all of the job's machines.
 func placed(ctx context.Context, m *local.Market, job *config.Job, account marketAPI) {
 	zones, err := account.Zones(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func placed(ctx context.Context, m *local.Market, job *config.Job, account marke
 	}
 	names, machines := providers.WantedTypes(m, job)
 	zones, all, err := account.PlacementScores(ctx, machines, names...)
-	if err != nil { // EC2 answers some questions a day only, and roles of before may not ask
+	if err != nil { // EC2 answers only a few such queries a day, and old roles may not make them
 		m.Sources = append(m.Sources, "Placement scores: unknown; "+providers.FirstLine(err)+".")
 		return
 	}
@@ -96,7 +96,7 @@ func placed(ctx context.Context, m *local.Market, job *config.Job, account marke
 	}
 }
 
-// quotaNeed is how many vCPUs a job takes of a quota at most.
+// quotaNeed is the maximum number of vCPUs that a job uses of a quota.
 type quotaNeed struct {
 	code, what string
 	wanted     float64
@@ -136,8 +136,7 @@ func quotaNeeds(job *config.Job, types []market.InstanceType) []quotaNeed {
 	return slices.SortedFunc(maps.Values(needs), func(a, b quotaNeed) int { return strings.Compare(a.code, b.code) })
 }
 
-// warnOfQuotas warns where the account's quotas are below what the job may want. Service Quotas does not report how much of one is
-// in use.
+// warnOfQuotas warns if the account's quotas are below what the job may want. Service Quotas does not report how much of a quota is in use.
 func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account marketAPI) {
 	var types []market.InstanceType
 	for _, t := range m.Catalog.Types(of(job).Region) {

@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// marketAPI is what a plan asks of EC2.
+// marketAPI is the part of EC2 that a plan queries.
 type marketAPI interface {
 	TypesFor(context.Context, api.Need) ([]string, error)
 	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
@@ -33,11 +33,11 @@ type marketAPI interface {
 	PlacementScores(ctx context.Context, machines int, names ...string) (zones []api.Zone, all bool, err error)
 }
 
-// soldTo returns what EC2 sells to a job: spot prices of its last 90 days, and on-demand prices of the job's own catalog, or else
-// of the AWS Price List, which are kept for a day in a folder.
+// soldTo returns what EC2 sells to a job: spot prices of the last 90 days, and on-demand prices from the job's own catalog or else from the
+// AWS Price List, which are cached in a folder for a day.
 func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder string) (*local.Market, error) {
 	if of(job).Endpoint != "" {
-		folder = "" // what is there may sell at other prices than EC2
+		folder = "" // an emulator may have prices other than EC2's
 	}
 	m := &local.Market{}
 	if of(job).Catalog != "" { // before any query
@@ -90,7 +90,7 @@ func book(account marketAPI, region, folder string) *pricelist.Book {
 		}}
 }
 
-// listCatalog asks the price list for what the job may buy.
+// listCatalog queries the price list for what the job may buy.
 func listCatalog(ctx context.Context, m *local.Market, job *config.Job, names []string, book *pricelist.Book) error {
 	if kind := job.Reliable.Type; kind != "" && len(names) > 0 && !slices.Contains(names, kind) {
 		names = append(slices.Clone(names), kind)
@@ -112,8 +112,7 @@ func listCatalog(ctx context.Context, m *local.Market, job *config.Job, names []
 	return err
 }
 
-// smallTypes returns those whose prices are requested besides the job's own, where the plan chooses the reliable
-// tier's.
+// smallTypes returns those whose prices are requested in addition to the job's own where the plan chooses the types of the reliable tier.
 func smallTypes(job *config.Job, names []string) []string {
 	if !planner.SizesReliable(job) || len(names) == 0 {
 		return nil
@@ -125,10 +124,10 @@ func smallTypes(job *config.Job, names []string) []string {
 	return slices.DeleteFunc(shapes.ReliableTypes(archs...), func(name string) bool { return slices.Contains(names, name) })
 }
 
-// manyTypes is from when on the prices of all types are requested, instead of some by name.
+// manyTypes is the number of types from which the prices of all types are requested, rather than of some by name.
 const manyTypes = 100
 
-// gpuTypes returns the region's types with GPUs, by name, for a job that asks for some.
+// gpuTypes returns the names of the region's types with GPUs, for a job that requests some.
 func gpuTypes(ctx context.Context, cloud interface {
 	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
 }, job *config.Job) (map[string]market.InstanceType, error) {
@@ -148,7 +147,7 @@ func gpuTypes(ctx context.Context, cloud interface {
 	return with, nil
 }
 
-// named returns the types that meet a need for GPUs, sorted.
+// named returns the types that meet a GPU requirement, sorted.
 func named(m config.Machine, gpus map[string]market.InstanceType) (names []string) {
 	for name, t := range gpus {
 		if planner.Admits(m, t) {
@@ -159,7 +158,7 @@ func named(m config.Machine, gpus map[string]market.InstanceType) (names []strin
 	return names
 }
 
-// noGPU says that the region has no type that meets a need for GPUs, with those that it has.
+// noGPU says that no type of the region meets a GPU requirement, and lists those with GPUs.
 func noGPU(job *config.Job, i int, gpus map[string]market.InstanceType) error {
 	var with []string
 	for _, name := range slices.Sorted(maps.Keys(gpus)) {
@@ -173,7 +172,7 @@ func noGPU(job *config.Job, i int, gpus map[string]market.InstanceType) error {
 		of(job).Region, job.Resources.AnyOf[i].GPU, len(gpus)), instead)
 }
 
-// priceQuery asks for what the job may buy, as far back as EC2 remembers.
+// priceQuery requests prices of what the job may buy, as far back as EC2 remembers.
 func priceQuery(ctx context.Context, cloud marketAPI, job *config.Job, gpus map[string]market.InstanceType) (api.PriceQuery, error) {
 	q := api.PriceQuery{Zones: job.Resources.Zones, Since: job.Local.Start.Add(-90 * 24 * time.Hour)}
 	if len(q.Zones) == 0 {
@@ -194,7 +193,7 @@ func priceQuery(ctx context.Context, cloud marketAPI, job *config.Job, gpus map[
 		}
 		names, err := cloud.TypesFor(ctx, needOf(m))
 		switch {
-		case errors.Is(err, provisioner.ErrDenied): // the role is of before: all types' prices are requested
+		case errors.Is(err, provisioner.ErrDenied): // an old role: the prices of all types are requested
 			q.Types = nil
 			return q, nil
 		case err != nil:

@@ -1,16 +1,16 @@
 package adapter
 
-// Answer is an error that a provider answered with, in few words.
+// Answer is a provider's error, in few words.
 type Answer struct {
-	Doing         string // what was being done
+	Doing         string // the attempted operation
 	Kind          error  // one of the contract's; nil = unknown
 	Code, Message string // the provider's
-	Hint          string // what a person can do; "" = nothing is known
+	Hint          string // what a person can do; "" = unknown
 	Request       string // the provider's id of the request, for its support; "" = none was reported
-	Err           error  // as the provider's client gave it; nil = it gave none
+	Err           error  // from the provider's client; nil = none
 }
 
-// Error returns what was being done, what kind of failure it is, and what the provider says.
+// Error returns the operation, the kind of failure, and what the provider says.
 func (a *Answer) Error() string {
 	text := a.Doing + ": "
 	if a.Kind != nil {
@@ -29,7 +29,7 @@ func (a *Answer) Error() string {
 	return text
 }
 
-// Unwrap returns the contract's error, and the client's.
+// Unwrap returns the contract's error and the client's.
 func (a *Answer) Unwrap() []error {
 	var errs []error
 	for _, err := range []error{a.Kind, a.Err} {

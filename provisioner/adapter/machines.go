@@ -15,15 +15,15 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Machines is a provider without an API of its own: two functions start and end its machines, and Machines remembers what the contract
-// wants remembered. So a repeated request gives the same machines, ended machines stay listed, and each end is reported once.
+// Machines is a provider without an API of its own: two functions start and end its machines, and Machines keeps the state that the
+// contract requires. So a repeated request gives the same machines, ended machines stay listed, and each end is reported once.
 //
-// Functions are called one at a time, and may not call Change or the Cloud's methods. Set all before Cluster.
+// Functions are called one at a time, and may not call Change or the Cloud's methods. Set everything before Cluster.
 type Machines struct {
 	Traits provisioner.Traits
 	// Now is the market time.
 	Now func() time.Time
-	// Start starts machines, and returns the ids of those that it got. Its error counts when it got none.
+	// Start starts machines, and returns the ids of those that it could start. Its error counts only if it started none.
 	Start func(provisioner.Request) ([]provisioner.InstanceID, error)
 	// End ends a machine.
 	End func(provisioner.InstanceID) error
@@ -39,10 +39,10 @@ type kept struct {
 	cluster string
 }
 
-// Cluster returns the machines as one cluster sees them: its own only.
+// Cluster returns the view of one cluster, which sees only its own machines.
 func (m *Machines) Cluster(name string) provisioner.Cloud { return &cluster{Machines: m, name: name} }
 
-// Change calls f alone, for what happens to machines unrequested, and has all changes reported. See Live and Over.
+// Change calls f exclusively, for changes to machines that nobody requested, and has all changes reported. See Live and Over.
 func (m *Machines) Change(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,15 +9,14 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Shown is a machine at one look.
+// Shown is a machine as seen by one poll.
 type Shown struct {
 	provisioner.Instance
-	Deadline time.Time // by when the provider takes it back; zero = nothing says that it will
+	Deadline time.Time // when the provider takes it back; zero = nothing is announced
 }
 
-// Watch polls, and reports each change once, in the order in which machines are shown: an eviction that a
-// machine has been warned of, and its end. A look that fails is logged, and the next one follows; one that was denied or
-// refused ends the watch, as it will not pass.
+// Watch polls, and reports each change once, in the order of the machines: an announced eviction, and the machine's end. A failed poll is
+// logged and followed by the next; one that was denied or refused ends the watch, as that will not pass.
 func Watch(ctx context.Context, log *slog.Logger, every time.Duration, look func(context.Context) ([]Shown, error), f func(provisioner.Notice)) error {
 	told := map[notice]bool{}
 	for {
@@ -44,7 +43,7 @@ type notice struct {
 	id   provisioner.InstanceID
 }
 
-// deliver calls f for what is new, and returns what has been reported of the machines that are still listed.
+// deliver calls f for what is new, and returns what has been reported about the machines that are still listed.
 func deliver(machines []Shown, before map[notice]bool, f func(provisioner.Notice)) map[notice]bool {
 	after := map[notice]bool{}
 	for _, m := range machines {

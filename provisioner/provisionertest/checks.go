@@ -104,7 +104,7 @@ func checkSameTokenConcurrently(t testing.TB, s Subject) {
 func checkLostAnswer(t testing.TB, s Subject) {
 	r := s.request(2)
 	cleanUp(t, s.Cloud, r.Token)
-	if _, err := s.Cloud.Launch(t.Context(), r); err != nil { // made, and its answer is lost
+	if _, err := s.Cloud.Launch(t.Context(), r); err != nil { // carried out, but its answer is lost
 		t.Fatalf("launching: %v", err)
 	}
 	bought := ofToken(t, s.Cloud, r.Token)

@@ -1,10 +1,10 @@
-// Package provisionertest is the exam that every provisioner.Cloud takes: the contract as a test that runs.
+// Package provisionertest is the exam that every provisioner.Cloud takes: the contract as an executable test.
 //
-// A cloud's own test makes a Subject and calls Run. What a provider cannot be made to do on request (run out
-// of capacity, evict) is a knob of the Subject that may be missing; the parts that need it are then skipped
-// and say so. Memory is a small cloud that passes, for the tests of what is built on clouds.
+// A cloud's own test makes a Subject and calls Run. Whatever a provider cannot be made to do on request (run out of capacity, evict) is an
+// optional knob of the Subject; parts that need a missing one are skipped and say so. Memory is a small cloud that passes, for testing what
+// is built on clouds.
 //
-// The exam knows nothing about any provider.
+// The exam does not know any provider.
 package provisionertest
 
 import (
@@ -31,18 +31,16 @@ type Subject struct {
 	// Unknown is the well-formed id of a machine that does not exist.
 	Unknown provisioner.InstanceID
 
-	// SetFree leaves n free machines in the Spot pool; nil = it cannot be done.
+	// SetFree leaves n free machines in the Spot pool; nil = impossible.
 	SetFree func(n int)
-	// Evict makes the provider reclaim a machine with its usual notice; nil = it cannot be done.
+	// Evict makes the provider reclaim a machine with its usual notice; nil = impossible.
 	Evict func(provisioner.InstanceID)
-	// Expire lets the notice of an evicted machine run out at once; nil = it runs out by itself, within
-	// Patience.
+	// Expire makes the notice of an evicted machine expire immediately; nil = it expires by itself, within Patience.
 	Expire func(provisioner.InstanceID)
-	// Kill makes the provider reclaim a machine without notice; nil = it cannot be done.
+	// Kill makes the provider reclaim a machine without notice; nil = impossible.
 	Kill func(provisioner.InstanceID)
 
-	// Lacks names parts of the exam that this cloud is known to fail, each with the reason: for emulators
-	// that leave something out. They are skipped.
+	// Lacks names parts of the exam that this cloud is known to fail, each with the reason: for incomplete emulators. They are skipped.
 	Lacks map[string]string
 	// Patience is how long to wait for something to happen, wall-clock (default 20 s).
 	Patience time.Duration
@@ -51,7 +49,7 @@ type Subject struct {
 // part is one question of the exam.
 type part struct {
 	name string
-	// needs says which knob the subject lacks for it; "" = none. nil = the part needs none.
+	// needs names the knob that the subject lacks for it; "" = none. nil = the part needs none.
 	needs func(Subject) string
 	check func(testing.TB, Subject)
 }

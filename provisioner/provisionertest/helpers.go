@@ -11,10 +11,10 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// pollEvery is the time between two looks at something that is to happen.
+// pollEvery is the time between two checks for something that is to happen.
 const pollEvery = 20 * time.Millisecond
 
-// request asks for count spot machines with a unique token, also among earlier runs.
+// request requests count spot machines with a unique token, unique even among earlier runs.
 func (s Subject) request(count int) provisioner.Request {
 	return provisioner.Request{
 		Token:    "exam-" + rand.Text(),
@@ -26,7 +26,7 @@ func (s Subject) request(count int) provisioner.Request {
 	}
 }
 
-// launch buys machines and sees to it that they end with the test.
+// launch buys machines and ends them when the test ends.
 func launch(t testing.TB, cloud provisioner.Cloud, r provisioner.Request) []provisioner.Instance {
 	t.Helper()
 	cleanUp(t, cloud, r.Token)
@@ -38,7 +38,7 @@ func launch(t testing.TB, cloud provisioner.Cloud, r provisioner.Request) []prov
 	return instances
 }
 
-// cleanUp ends the machines of a token when the test ends, also those that the test does not know of.
+// cleanUp ends the machines of a token when the test ends, including those that the test does not know.
 func cleanUp(t testing.TB, cloud provisioner.Cloud, token string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -60,7 +60,7 @@ func cleanUp(t testing.TB, cloud provisioner.Cloud, token string) {
 	})
 }
 
-// checkLaunched checks what Launch promises of its answer.
+// checkLaunched checks Launch's promises about its result.
 func checkLaunched(t testing.TB, r provisioner.Request, instances []provisioner.Instance) {
 	t.Helper()
 	if len(instances) < 1 || len(instances) > r.Count {
@@ -119,7 +119,7 @@ func ofToken(t testing.TB, cloud provisioner.Cloud, token string) []provisioner.
 	return slices.DeleteFunc(listed, func(i provisioner.Instance) bool { return i.Token != token })
 }
 
-// await looks again and again at a request's machines until they are as wanted.
+// await polls a request's machines until they are as wanted.
 func await(t testing.TB, s Subject, token, what string, wanted func([]provisioner.Instance) bool) []provisioner.Instance {
 	t.Helper()
 	deadline := time.Now().Add(s.Patience)

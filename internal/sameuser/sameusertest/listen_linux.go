@@ -15,7 +15,7 @@ import (
 // nobody is a user that owns nothing.
 const nobody = 65534
 
-// Listen returns a listener that belongs to another user, as do the connections that it accepts; it skips the test where it cannot be had.
+// Listen returns a listener that belongs to another user, like the connections that it accepts; it skips the test if it cannot create one.
 func Listen(t testing.TB, address string) net.Listener {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -31,7 +31,7 @@ func Listen(t testing.TB, address string) net.Listener {
 	return listener{l}
 }
 
-// Record plays another user who has taken a port of this host. Heard returns everything sent there, and ends it.
+// Record plays another user who has occupied a port of this host. Heard returns everything that was sent to it, and ends it.
 func Record(t testing.TB) (address string, heard func() string) {
 	t.Helper()
 	l := Listen(t, "127.0.0.1:0")
@@ -44,7 +44,7 @@ func Record(t testing.TB) (address string, heard func() string) {
 			if err != nil {
 				return
 			}
-			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // for clients that stay and send nothing
+			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // for clients that stay connected and send nothing
 			_, _ = io.Copy(&said, conn)
 			_ = conn.Close()
 		}
@@ -54,7 +54,7 @@ func Record(t testing.TB) (address string, heard func() string) {
 	return l.Addr().String(), heard
 }
 
-// Dial returns a connection of another user; it skips the test where it cannot be had.
+// Dial returns a connection of another user; it skips the test if it cannot create one.
 func Dial(t testing.TB, address string) (conn net.Conn) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -76,7 +76,7 @@ func (l listener) Accept() (conn net.Conn, err error) {
 	return conn, err
 }
 
-// asNobody has what f makes belong to nobody: sockets are of the user for whom their thread uses files.
+// asNobody makes what f creates belong to nobody: a socket belongs to the user as whom its thread accesses files.
 func asNobody(f func()) {
 	done := make(chan struct{})
 	go func() {

@@ -21,7 +21,7 @@ func Record(t testing.TB) (address string, heard func() string) {
 	return "", nil
 }
 
-// Dial skips the test: nobody can be told from others here.
+// Dial skips the test: users cannot be distinguished here.
 func Dial(t testing.TB, _ string) net.Conn {
 	t.Helper()
 	t.Skip("this system does not tell whose a connection is: run it on Linux")

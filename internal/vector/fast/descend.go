@@ -8,13 +8,13 @@ type Cell struct {
 	Value       float32
 }
 
-// Align is what the stride of Factors is a multiple of: a cache line of numbers, so that rows have no rest.
+// Align is the divisor of Factors' strides: a cache line of numbers, so that rows have no remainder.
 const Align = 16
 
 // Stride returns the least stride for vectors of a rank.
 func Stride(rank int) int { return (rank + Align - 1) / Align * Align }
 
-// Factors are two sets of vectors whose scalar products, with a bias for each, approximate a matrix:
+// Factors are two sets of vectors whose scalar products, plus a bias for each, approximate a matrix:
 //
 //	value(r, c) = RowBias[r] + ColumnBias[c] + Rows[r] . Columns[c]
 //
@@ -26,14 +26,14 @@ type Factors struct {
 	Step, Keep, BiasKeep float32 // keep: 1 - step * penalty, what the penalty leaves of a number
 }
 
-// Descend takes one step of stochastic gradient descent for each cell, in their order, and gives the sum of the
-// squared errors, each before its own step. With e the error of a cell, p and q its vectors and b its biases:
+// Descend takes one step of stochastic gradient descent per cell, in order, and returns the sum of the squared errors, each before its own
+// step. With e the error of a cell, p and q its vectors and b its biases:
 //
 //	p, q = Keep*p + Step*e*q, Keep*q + Step*e*p        b = BiasKeep*b + Step*e
 //
 // Cells must lie within Factors, which is not checked.
 func (f *Factors) Descend(cells []Cell) float64 {
-	if len(cells) == 0 { // the assembly begins with a cell
+	if len(cells) == 0 { // the assembly expects at least one cell
 		return 0
 	}
 	return descend(f, unsafe.SliceData(cells), len(cells))

@@ -1,10 +1,9 @@
-// Package fast is the arithmetic of package vector as quickly as this processor can do it: multiplications and
-// additions are fused, sums have as many running sums as there are registers, and which instructions are taken is
-// decided when the program starts (AVX-512, AVX2 with FMA, or plain Go). The last bits of a result therefore depend on
-// the processor. What must be the same everywhere uses package vector.
+// Package fast does the arithmetic of package vector as fast as this processor can: multiplications and additions are fused, sums have as
+// many running sums as there are registers, and the instruction set is chosen when the program starts (AVX-512, AVX2 with FMA, or plain
+// Go). The last bits of a result therefore depend on the processor. Code that must give the same results everywhere uses package vector.
 //
-// The assembly is plain `go build` material: no build tag and no experiment has to be set. Every function has a twin in
-// Go, which tests compare with it and which processors without these instructions run.
+// The assembly needs only plain `go build`: no build tag and no experiment. Every function has a twin in Go, with which tests compare it
+// and which processors without these instructions run.
 //
 // The package does not know what its numbers mean.
 package fast
@@ -23,14 +22,14 @@ func Axpy(a float32, x, y []float32) {
 	axpy(a, unsafe.SliceData(x), unsafe.SliceData(y), len(x))
 }
 
-// Instructions that the functions are written for, from the plainest.
+// Instruction sets for which the functions are written, the simplest first.
 const (
 	plain = iota
 	avx2
 	avx512
 )
 
-// Instructions names the instructions used on this processor, for reports of measurements.
+// Instructions names the instruction set used on this processor, for benchmark reports.
 func Instructions() string {
 	return [...]string{plain: "plain Go", avx2: "AVX2", avx512: "AVX-512"}[level]
 }

@@ -2,18 +2,18 @@ package fast
 
 import "unsafe"
 
-// SumRows adds to sum the rows of a matrix that are named, each times its factor:
+// SumRows adds the named rows of a matrix to sum, each times its factor:
 //
 //	sum += factors[k] * row rows[k] of matrix, over all k
 //
-// It is a sparse vector times a dense matrix. A row is as wide as sum, which is a multiple of Align. Rows must lie
-// within the matrix, which is not checked; factors are at least as many as rows.
+// It is a sparse vector times a dense matrix. A row is as wide as sum, whose length is a multiple of Align. Rows must lie within the
+// matrix, which is not checked; there must be at least as many factors as rows.
 func SumRows(sum, matrix []float32, rows []uint32, factors []float32) {
 	factors = factors[:len(rows)]
 	sumRows(unsafe.SliceData(sum), len(sum), unsafe.SliceData(matrix), unsafe.SliceData(rows), unsafe.SliceData(factors), len(rows))
 }
 
-// AddToRows adds x, times a factor for each, to the rows of a matrix that are named:
+// AddToRows adds x, times one factor each, to the named rows of a matrix:
 //
 //	row rows[k] of matrix += factors[k] * x, for all k
 //

@@ -2,8 +2,8 @@ package fast
 
 import "unsafe"
 
-// Scattered are two sets of vectors like Factors, each vector in a place of its own, with its bias behind its Rank numbers
-// and zeros up to a multiple of Align, which stay 0. Each column has rates of its own.
+// Scattered are two sets of vectors like Factors, but stored separately, each followed by its bias and by zeros up to a multiple of Align,
+// which stay 0. Each column has rates of its own.
 type Scattered struct {
 	Rows, Columns [][]float32
 	Rank          int
@@ -11,20 +11,20 @@ type Scattered struct {
 	ColumnRates   []Rates // by column
 }
 
-// Rates are the step of a vector, and what a step leaves of its numbers and of its bias: 1 - step * penalty.
+// Rates are the step of a vector, and what a step keeps of its numbers and of its bias: 1 - step * penalty.
 type Rates struct{ Step, Keep, BiasKeep float32 }
 
-// Width returns how many numbers a vector of a rank takes with its bias and the zeros.
+// Width returns how many numbers a vector of a given rank needs, including its bias and the zeros.
 func Width(rank int) int { return Stride(rank + 1) }
 
-// Descend takes one step of stochastic gradient descent for each cell, in their order, and gives the sum of the
-// squared errors, each before its own step. With e the error of a cell, p and q its vectors and b and d their biases:
+// Descend takes one step of stochastic gradient descent per cell, in order, and returns the sum of the squared errors, each before its own
+// step. With e the error of a cell, p and q its vectors and b and d their biases:
 //
 //	p, q = Keep*p + Step*e*q, ColumnKeep*q + ColumnStep*e*p        b, d = BiasKeep*b + Step*e, ColumnBiasKeep*d + ColumnStep*e
 //
 // Cells must lie within the lists and vectors have their width, which is not checked.
 func (f *Scattered) Descend(cells []Cell) float64 {
-	if len(cells) == 0 { // the assembly begins with a cell
+	if len(cells) == 0 { // the assembly expects at least one cell
 		return 0
 	}
 	return descendScattered(f, unsafe.SliceData(cells), len(cells))

@@ -13,14 +13,14 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// EC2 does not say plainly when and by whom a machine was ended. It is put together here from three places:
-// the state reason's code, the date in the words of the state transition, and the spot request's status.
+// EC2 does not say plainly when and by whom a machine was ended. This file derives it from three places: the code of the state reason, the
+// date in the state transition's message, and the spot request's status.
 
 // Status codes of spot requests
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html).
 const (
 	statusMarked     = "marked-for-termination"
-	statusTerminated = "instance-terminated-" // and why: by-price, no-capacity, by-user ...
+	statusTerminated = "instance-terminated-" // and the reason: by-price, no-capacity, by-user ...
 	statusByUser     = "instance-terminated-by-user"
 	statusByUserOld  = "spot-instance-terminated-by-user"
 )
@@ -56,9 +56,9 @@ func (c *Cloud) setEnd(m *machine, i *types.Instance, request *types.SpotInstanc
 	m.Ended = ended
 }
 
-// endedBy returns which side ended a machine: codes begin with "Server." where EC2 did it and with "Client."
-// where the account did, or the machine shut itself down. Without a code the spot request's status decides.
-// Without any reason it is the user, so that no free hour is promised that the bill does not have.
+// endedBy returns which side ended a machine: codes begin with "Server." where EC2 did it and with "Client." where the account did, or the
+// machine shut itself down. Without a code, the spot request's status decides. Without any reason, the user is assumed to have ended it, so
+// that no free hour is promised that the bill does not grant.
 func endedBy(code, status string) market.EndedBy {
 	switch {
 	case strings.HasPrefix(code, "Server."):
@@ -71,10 +71,10 @@ func endedBy(code, status string) market.EndedBy {
 	return market.ByUser
 }
 
-// transitionDate is in "User initiated (2014-03-01 12:34:56 GMT)".
+// transitionDate matches the date in "User initiated (2014-03-01 12:34:56 GMT)".
 var transitionDate = pattern.Of(`\((\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) (?:GMT|UTC)\)`)
 
-// endTime reads when a machine ended, and reports whether EC2 said so.
+// endTime parses when a machine ended, and reports whether EC2 said so.
 func endTime(transition string, request *types.SpotInstanceRequest) (time.Time, bool) {
 	if found := transitionDate().FindStringSubmatch(transition); found != nil {
 		if t, err := time.Parse(time.DateTime, found[1]); err == nil {
@@ -98,8 +98,7 @@ func firstNonEmpty(texts ...string) string {
 	return ""
 }
 
-// observedEnds remembers when machines whose end EC2 does not date were first seen to have ended, so that
-// their end does not move with every look.
+// observedEnds remembers when machines whose end EC2 does not date were first seen ended, so that the time does not change at every poll.
 type observedEnds struct {
 	mu    sync.Mutex
 	first map[provisioner.InstanceID]time.Time

@@ -83,7 +83,7 @@ var codes = map[string]error{
 
 const serviceLinkedRole = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 
-// hints say what a person can do.
+// hints tell a person what to do about an error.
 var hints = map[string]string{
 	"MaxSpotInstanceCountExceeded":      "ask AWS Service Quotas for more spot vCPUs, or want fewer machines",
 	"VcpuLimitExceeded":                 "ask AWS Service Quotas for more vCPUs, or want fewer machines",
@@ -102,7 +102,7 @@ var hints = map[string]string{
 	serviceLinkedRole:                   "run once: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
 }
 
-// kindOf sorts a code into the contract's errors; nil = unknown.
+// kindOf maps a code to one of the contract's errors; nil = unknown.
 func kindOf(code string) error {
 	if kind, ok := codes[code]; ok {
 		return kind
@@ -126,13 +126,13 @@ func codeOf(err error) string {
 	return ""
 }
 
-// isFinal says that trying the same call again at once is no use, whatever HTTP status came with it.
+// isFinal reports that retrying the same call immediately is useless, whatever its HTTP status.
 func isFinal(err error) bool {
 	kind := kindOf(codeOf(err))
 	return kind != nil && !provisioner.Retryable(kind)
 }
 
-// failure wraps the error of an API call once: with what was being done and the contract's error.
+// failure wraps the error of an API call once, adding the attempted operation and the contract's error.
 func failure(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
@@ -153,7 +153,7 @@ func failure(ctx context.Context, doing string, err error) error {
 		return e
 	}
 	_, unsent := errors.AsType[*smithyhttp.RequestSendError](err)
-	_, torn := errors.AsType[*smithy.DeserializationError](err) // the connection broke in the middle of an answer
+	_, torn := errors.AsType[*smithy.DeserializationError](err) // the connection broke in the middle of a response
 	if unsent || torn || answered && response.HTTPStatusCode() >= http.StatusInternalServerError {
 		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
 	}

@@ -20,17 +20,17 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// maxOverrides is how many pools one fleet may name.
+// maxOverrides is the maximum number of pools that one fleet may name.
 const maxOverrides = 300
 
 const (
 	codeTemplateExists = "InvalidLaunchTemplateName.AlreadyExistsException"
-	templateVersion    = "1" // each template is made once and not changed
+	templateVersion    = "1" // each template is created once and never changed
 )
 
-// launchFleet buys machines of several pools, of which EC2 chooses, by an instant fleet: it buys what it can at once and leaves
-// nothing behind that would buy more. A fleet takes what its machines are from a launch template, which is made for it, with a
-// name that follows from the token, and deleted after it. What a crash leaves of that costs nothing; see Leftovers.
+// launchFleet buys machines from several pools, among which EC2 chooses, with an instant fleet: it buys what it can immediately and leaves
+// nothing behind that would buy more. A fleet takes its machines' parameters from a launch template, which is created for it, with a name
+// derived from the token, and deleted afterwards. What a crash leaves behind costs nothing; see Leftovers.
 func (c *Cloud) launchFleet(ctx context.Context, doing string, r provisioner.Request) ([]provisioner.Instance, []provisioner.Refusal, error) {
 	doing = fmt.Sprintf("%s or %d other pools", doing, len(r.Or))
 	template := c.templateInput(r)
@@ -40,7 +40,7 @@ func (c *Cloud) launchFleet(ctx context.Context, doing string, r provisioner.Req
 	out, err := c.api.CreateFleet(ctx, c.fleetInput(r))
 	if err != nil {
 		err = failure(ctx, doing, err)
-		if provisioner.Definite(err) { // else the template stays for the next try
+		if provisioner.Definite(err) { // else the template stays for the retry
 			c.deleteTemplate(ctx, *template.LaunchTemplateName)
 		}
 		return nil, nil, err
@@ -62,7 +62,7 @@ func (c *Cloud) launchFleet(ctx context.Context, doing string, r provisioner.Req
 	return instances, refused, nil
 }
 
-// templateNamePrefix begins the names of the templates.
+// templateNamePrefix starts the names of the templates.
 const templateNamePrefix = "tierml-"
 
 // templateName returns the same for the same launch each time.
@@ -71,10 +71,10 @@ func (c *Cloud) templateName(token string) string {
 	return templateNamePrefix + hex.EncodeToString(sum[:16])
 }
 
-// imageByName reports whether EC2 looks the image up at launch, in a parameter of Systems Manager.
+// imageByName reports whether EC2 resolves the image at launch, from a parameter of Systems Manager.
 func (c *Cloud) imageByName() bool { return strings.HasPrefix(c.config.ImageID, "resolve:ssm:") }
 
-// templateInput has what all machines of a fleet have in common, as runInput has it.
+// templateInput has what all machines of a fleet have in common, like runInput.
 func (c *Cloud) templateInput(r provisioner.Request) *ec2.CreateLaunchTemplateInput {
 	data := &types.RequestLaunchTemplateData{
 		ImageId:          &c.config.ImageID,
@@ -92,7 +92,7 @@ func (c *Cloud) templateInput(r provisioner.Request) *ec2.CreateLaunchTemplateIn
 		data.ImageId = nil
 	}
 	for _, s := range c.tagSpecifications(r) {
-		if s.ResourceType == types.ResourceTypeSpotInstancesRequest { // the others are tagged by the fleet, which may not tag these
+		if s.ResourceType == types.ResourceTypeSpotInstancesRequest { // the fleet tags the others; it may not tag these
 			data.TagSpecifications = append(data.TagSpecifications,
 				types.LaunchTemplateTagSpecificationRequest{ResourceType: s.ResourceType, Tags: s.Tags})
 		}
@@ -118,7 +118,7 @@ func (c *Cloud) templateInput(r provisioner.Request) *ec2.CreateLaunchTemplateIn
 	}
 }
 
-// fleetInput must give equal inputs for equal requests, as runInput.
+// fleetInput must give equal inputs for equal requests, like runInput.
 func (c *Cloud) fleetInput(r provisioner.Request) *ec2.CreateFleetInput {
 	config := types.FleetLaunchTemplateConfigRequest{
 		LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{
@@ -135,7 +135,7 @@ func (c *Cloud) fleetInput(r provisioner.Request) *ec2.CreateFleetInput {
 			o.MaxPrice = aws.String(choice.Bid.String())
 		}
 		if c.imageByName() {
-			o.ImageId = &c.config.ImageID // instant fleets look up images that are named here; not all do in templates
+			o.ImageId = &c.config.ImageID // instant fleets resolve images that are named here; not all resolve those in templates
 		}
 		config.Overrides = append(config.Overrides, o)
 	}
@@ -157,7 +157,8 @@ func (c *Cloud) fleetInput(r provisioner.Request) *ec2.CreateFleetInput {
 	return in
 }
 
-// deleteTemplate removes a template that has served. One that stays costs nothing; its user data's token is used or expires.
+// deleteTemplate removes a template that is no longer needed. A template left behind costs nothing; the token in its user data is used or
+// expires.
 func (c *Cloud) deleteTemplate(ctx context.Context, name string) {
 	_, err := c.api.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name})
 	if err != nil && ctx.Err() == nil && codeOf(err) != codeTemplateNameNotFound {
@@ -165,14 +166,14 @@ func (c *Cloud) deleteTemplate(ctx context.Context, name string) {
 	}
 }
 
-// boughtTries is how often EC2 is queried for what it has just sold, first after boughtPause, which doubles up to settlePause:
-// in some five seconds.
+// boughtTries is how often EC2 is queried for what it has just sold, first after boughtPause, which doubles up to settlePause: for about
+// five seconds in total.
 const (
 	boughtTries = 14
 	boughtPause = 30 * time.Millisecond
 )
 
-// bought asks what the machines of a fleet are: its answer has their ids only. EC2 may not know them everywhere yet.
+// bought queries the machines of a fleet, as the fleet's response has only their ids. Not all of EC2 may know them yet.
 func (c *Cloud) bought(ctx context.Context, r provisioner.Request, ids []string) ([]provisioner.Instance, error) {
 	wait := boughtPause
 	for try := 1; ; try++ {
@@ -200,8 +201,7 @@ func (c *Cloud) bought(ctx context.Context, r provisioner.Request, ids []string)
 	}
 }
 
-// fleetTags returns those of the machines and their volumes, and of the fleet itself: what may be bought goes by them (see
-// terraform/aws).
+// fleetTags returns the tags of the machines, their volumes and the fleet itself: permissions to buy depend on them (see terraform/aws).
 func (c *Cloud) fleetTags(r provisioner.Request) (tags []types.TagSpecification) {
 	for _, s := range c.tagSpecifications(r) {
 		if s.ResourceType != types.ResourceTypeSpotInstancesRequest {
@@ -211,7 +211,7 @@ func (c *Cloud) fleetTags(r provisioner.Request) (tags []types.TagSpecification)
 	return append(tags, types.TagSpecification{ResourceType: types.ResourceTypeFleet, Tags: c.tags(r)})
 }
 
-// refusals sorts a fleet's errors by pool, in the order of the request. Errors that name no pool are of all.
+// refusals sorts a fleet's errors by pool, in the order of the request. Errors that name no pool apply to all.
 func (c *Cloud) refusals(r provisioner.Request, refused []types.CreateFleetError) (sorted []provisioner.Refusal) {
 	for _, choice := range append([]provisioner.Choice{{Pool: r.Pool}}, r.Or...) {
 		for i := range refused {
@@ -224,7 +224,7 @@ func (c *Cloud) refusals(r provisioner.Request, refused []types.CreateFleetError
 	return sorted
 }
 
-// names reports whether an error of a fleet is about a pool: by its type, and by its zone or the subnet that stands for it.
+// names reports whether a fleet's error is about a pool: by its type, and by its zone or the subnet that stands for the zone.
 func (c *Cloud) names(of *types.LaunchTemplateAndOverridesResponse, pool market.Pool) bool {
 	if of == nil || of.Overrides == nil {
 		return true
@@ -236,7 +236,7 @@ func (c *Cloud) names(of *types.LaunchTemplateAndOverridesResponse, pool market.
 		(o.SubnetId == nil || *o.SubnetId == subnet)
 }
 
-// refusal is the error of one pool in the contract's terms.
+// refusal returns one pool's error in the contract's terms.
 func refusal(e *types.CreateFleetError) error {
 	code := aws.ToString(e.ErrorCode)
 	text := code + ": " + aws.ToString(e.ErrorMessage)
@@ -249,8 +249,8 @@ func refusal(e *types.CreateFleetError) error {
 	return errors.New(text)
 }
 
-// fleetFailure is the error of a fleet that bought nothing: what its pools lack. Capacity comes first, which may be there again
-// soon; a bid that is too low comes before errors that need a person.
+// fleetFailure returns the error of a fleet that bought nothing: what its pools lack. Missing capacity comes first, as it may return soon;
+// a bid that is too low comes before errors that need a person.
 func fleetFailure(doing string, errs []types.CreateFleetError, refused []provisioner.Refusal) error {
 	if len(errs) == 0 {
 		return fmt.Errorf("%s: %w: EC2 gave no machine", doing, provisioner.ErrNoCapacity)
@@ -262,7 +262,7 @@ func fleetFailure(doing string, errs []types.CreateFleetError, refused []provisi
 		if n := slices.Index(fleetRanks, kindOf(code)); n >= 0 && n < rank {
 			kind, rank = fleetRanks[n], n
 		}
-		if len(refused) == 0 { // of pools that were not in the request
+		if len(refused) == 0 { // errors of pools that were not in the request
 			text += code + ": " + aws.ToString(errs[i].ErrorMessage) + "; "
 		}
 	}

@@ -11,28 +11,28 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// FleetRights is what EC2 says of the actions that a fleet takes, besides those of RunInstances.
+// FleetRights holds EC2's verdicts on the actions that a fleet needs in addition to those of RunInstances.
 type FleetRights struct {
 	Denied []string
-	// Unsure are refused for a launch template that does not exist. A role that may use those with the cluster's tag only, as
-	// that of terraform/aws, can be refused so although it may use the real one, which has the tag.
+	// Unsure lists actions that were refused for a launch template that does not exist. A role that may use only templates with the
+	// cluster's tag, like that of terraform/aws, can be refused here although it may use the real one, which has the tag.
 	Unsure []string
 }
 
-// TryFleet asks EC2 by DryRun whether a request could be launched as a fleet, without launching it. Nothing is made, the launch
-// template neither: CreateFleet names one that does not exist, and the error that says so means yes.
+// TryFleet asks EC2, with DryRun, whether a request could be launched as a fleet, without launching it. Nothing is created, not even the
+// launch template: CreateFleet names one that does not exist, and the error that says so means yes.
 func (c *Cloud) TryFleet(ctx context.Context, r provisioner.Request) (rights FleetRights, err error) {
 	doing := fmt.Sprintf("checking whether a fleet of %s could be launched", r.Pool)
 	if err := c.validateRequest(r); err != nil {
 		return rights, fmt.Errorf("%s: %w", doing, err)
 	}
 	template, fleet, dry := c.templateInput(r), c.fleetInput(r), aws.Bool(true)
-	template.DryRun, fleet.DryRun, fleet.ClientToken = dry, dry, nil // the token stays unused
+	template.DryRun, fleet.DryRun, fleet.ClientToken = dry, dry, nil // the token remains unused
 	name := template.LaunchTemplateName
 	var launched *ec2.CreateFleetOutput
 	for _, trial := range []struct {
 		action string
-		buys   bool // and must be refused, if only by DryRun
+		buys   bool // and must be refused, if only because of DryRun
 		of     *[]string
 		ask    func() error
 	}{

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// freshMachines remembers the machines launched lately that EC2 may not show everywhere yet.
+// freshMachines remembers recently launched machines that EC2 may not show everywhere yet.
 type freshMachines struct {
 	mu       sync.Mutex
 	machines map[provisioner.InstanceID]freshMachine
@@ -15,10 +15,10 @@ type freshMachines struct {
 
 type freshMachine struct {
 	instance provisioner.Instance
-	until    time.Time // wall-clock: when EC2's word counts again
+	until    time.Time // wall-clock: from when on EC2's answer counts again
 }
 
-// add remembers machines. Those that have ended, as the answer to a repeated launch may say, are not fresh.
+// add remembers machines. Those that have ended, as the response to a repeated launch may say, are not fresh.
 func (f *freshMachines) add(instances []provisioner.Instance, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,7 +32,7 @@ func (f *freshMachines) add(instances []provisioner.Instance, until time.Time) {
 	}
 }
 
-// missing returns those that are not among the listed, and forgets those whose time has passed.
+// missing returns those that are not in the list, and forgets those whose time has passed.
 func (f *freshMachines) missing(listed []provisioner.Instance, now time.Time) []provisioner.Instance {
 	shown := make(map[provisioner.InstanceID]bool, len(listed))
 	for _, i := range listed {
@@ -53,7 +53,7 @@ func (f *freshMachines) missing(listed []provisioner.Instance, now time.Time) []
 	return missing
 }
 
-// has reports whether EC2 may not know yet of a machine that is there.
+// has reports whether a machine exists that EC2 may not know yet.
 func (f *freshMachines) has(id provisioner.InstanceID, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

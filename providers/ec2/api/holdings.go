@@ -7,9 +7,9 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Holdings returns the machines of the cluster, or of the Job that is configured, that have not ended. It gives only those
-// that were launched by a Cloud, which carry its token: a job server's own machine may carry the cluster's tag, too. Launch
-// templates that a dead controller has left are among them, under ids that Terminate takes.
+// Holdings returns the machines of the cluster, or of the configured Job, that have not ended. It returns only those that a Cloud launched,
+// which carry its token: a job server's own machine may also carry the cluster's tag. It includes launch templates that a dead controller
+// left behind, with ids that Terminate accepts.
 func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 	machines, err := c.describe(ctx)
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 		live = append(live, m.holding())
 	}
 	left, err := c.leftTemplates(ctx)
-	if errors.Is(err, provisioner.ErrDenied) { // a role that may not buy fleets has left none
+	if errors.Is(err, provisioner.ErrDenied) { // a role that may not buy fleets cannot have left any
 		return live, nil
 	}
 	return append(live, left...), err

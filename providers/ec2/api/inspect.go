@@ -27,7 +27,7 @@ type Image struct {
 	State, Architecture, RootDevice string
 }
 
-// Image looks the configured machine image up.
+// Image looks up the configured machine image.
 func (a *Account) Image(ctx context.Context) (Image, error) {
 	doing := "looking at the image " + a.config.ImageID
 	out, err := a.api.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{a.config.ImageID}})
@@ -41,14 +41,14 @@ func (a *Account) Image(ctx context.Context) (Image, error) {
 	return Image{string(i.State), string(i.Architecture), aws.ToString(i.RootDeviceName)}, nil
 }
 
-// Subnet is one of the configured ones.
+// Subnet is one of the configured subnets.
 type Subnet struct {
 	ID, Zone, VPC string
 	Free          int  // addresses
 	Public        bool // machines get public addresses
 }
 
-// Subnets looks the configured subnets up, in the order of their zones.
+// Subnets looks up the configured subnets, ordered by zone.
 func (a *Account) Subnets(ctx context.Context) ([]Subnet, error) {
 	if len(a.config.Subnets) == 0 {
 		return nil, nil
@@ -66,14 +66,14 @@ func (a *Account) Subnets(ctx context.Context) ([]Subnet, error) {
 	return found, nil
 }
 
-// SecurityGroup is one of the configured ones.
+// SecurityGroup is one of the configured groups.
 type SecurityGroup struct {
 	ID, VPC string
-	// Within reports whether machines of the group may reach each other at the ports from 1024 on.
+	// Within reports whether machines of the group may reach each other on ports from 1024.
 	Within bool
 }
 
-// SecurityGroups looks the configured security groups up.
+// SecurityGroups looks up the configured security groups.
 func (a *Account) SecurityGroups(ctx context.Context) ([]SecurityGroup, error) {
 	if len(a.config.SecurityGroups) == 0 {
 		return nil, nil
@@ -92,7 +92,7 @@ func (a *Account) SecurityGroups(ctx context.Context) ([]SecurityGroup, error) {
 	return found, nil
 }
 
-// reaches reports whether a rule lets TCP in from a group at the ports from 1024 on.
+// reaches reports whether a rule allows TCP from a group on ports from 1024.
 func reaches(p types.IpPermission, group string) bool {
 	if protocol := aws.ToString(p.IpProtocol); protocol != "-1" && (protocol != "tcp" || aws.ToInt32(p.FromPort) > 1024 || aws.ToInt32(p.ToPort) < 65535) {
 		return false
@@ -100,13 +100,13 @@ func reaches(p types.IpPermission, group string) bool {
 	return slices.ContainsFunc(p.UserIdGroupPairs, func(pair types.UserIdGroupPair) bool { return aws.ToString(pair.GroupId) == group })
 }
 
-// Actions returns the EC2 permissions besides ec2:RunInstances (Try) and ec2:TerminateInstances (MayTerminate) that a
-// controller needs and that can be tried out.
+// Actions returns the EC2 permissions that a controller needs and that can be tested, other than ec2:RunInstances (Try) and
+// ec2:TerminateInstances (MayTerminate).
 func Actions() []string {
 	return []string{"DescribeInstances", "DescribeInstanceTypes", "DescribeSpotInstanceRequests", "DescribeSpotPriceHistory"}
 }
 
-// May asks whether an action of Actions is allowed (DryRun). Refused, it is provisioner.ErrDenied.
+// May asks whether an action of Actions is allowed (DryRun). If not, the error is provisioner.ErrDenied.
 func (a *Account) May(ctx context.Context, action string) error {
 	dry := aws.Bool(true)
 	var err error
@@ -131,7 +131,7 @@ func (a *Account) MayTerminate(ctx context.Context, id provisioner.InstanceID) e
 	return tried(ctx, "asking whether "+string(id)+" could be terminated", err)
 }
 
-// tried reads the answer to a trial. Some that speak the protocol ignore DryRun where nothing is changed: that is a yes.
+// tried reads the answer to a trial. Some implementations of the protocol ignore DryRun where nothing would change: that counts as a yes.
 func tried(ctx context.Context, doing string, err error) error {
 	if err == nil || codeOf(err) == codeWouldSucceed {
 		return nil
@@ -149,8 +149,8 @@ const (
 // QuotaCodes are the codes for some families.
 type QuotaCodes struct{ Spot, OnDemand string }
 
-// QuotasOf returns the quotas that a machine type counts against: those of the standard families, of G and VT, or of P, of which P5
-// have a spot quota of their own. False: they are others.
+// QuotasOf returns the quotas that a machine type counts against: those of the standard families, of G and VT, or of P, of which P5 have a
+// spot quota of their own. False means other quotas.
 func QuotasOf(name string) (QuotaCodes, bool) {
 	const onDemandP = "L-417A185B"
 	switch letters := name[:max(0, strings.IndexAny(name, "0123456789"))]; {
@@ -166,8 +166,8 @@ func QuotasOf(name string) (QuotaCodes, bool) {
 	return QuotaCodes{}, false
 }
 
-// Quota asks Service Quotas, which has an endpoint of its own (empty = Amazon's), for a limit on EC2. The call is made by
-// hand: its SDK would be one more for a single number.
+// Quota asks Service Quotas, which has an endpoint of its own (empty = Amazon's), for a limit on EC2. The call is made without its SDK,
+// which would be one more dependency for a single number.
 func (a *Account) Quota(ctx context.Context, endpoint, code string) (float64, error) {
 	doing := "asking for the quota " + code
 	if endpoint == "" {

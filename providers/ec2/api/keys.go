@@ -16,22 +16,22 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// keyLife is the longest that a role may be assumed by credentials that are those of a role themselves: AWS's limit for role chaining.
+// keyLife is the longest time for which credentials of a role can assume another role: AWS's limit for role chaining.
 const keyLife = 3600 // seconds
 
-// notInSession is what the name of a session may not contain.
+// notInSession matches what a session's name may not contain.
 var notInSession = regexp.MustCompile(`[^\w+=,.@-]+`)
 
-// RunKeys returns credentials of Config.StoreRole that are good for the objects of one run alone, which are below a folder. False: no
-// role is configured.
+// RunKeys returns credentials of Config.StoreRole that are limited to one run's objects, which are below a folder. False: no role is
+// configured.
 func (c *Cloud) RunKeys(ctx context.Context, run string, folder location.Place) (keys blob.Keys, ok bool, err error) {
 	return runKeys(ctx, c.sts, c.config.StoreRole, run, folder)
 }
 
-// StoreRole is the ARN of a role whose credentials a provider without machines of EC2's gives to runs, by the SDK's default chain.
+// StoreRole is the ARN of a role whose credentials a provider without EC2 machines gives to runs, using the SDK's default chain.
 type StoreRole struct{ Region, ARN string }
 
-// RunKeys returns what Cloud.RunKeys does.
+// RunKeys does what Cloud.RunKeys does.
 func (r StoreRole) RunKeys(ctx context.Context, run string, folder location.Place) (keys blob.Keys, ok bool, err error) {
 	if r.ARN == "" || folder.Scheme() != "s3" {
 		return keys, false, nil
@@ -70,7 +70,7 @@ func runKeys(ctx context.Context, service *sts.Client, role, run string, folder 
 		Expires: aws.ToTime(k.Expiration)}, true, nil
 }
 
-// statement is one of IAM's.
+// statement is an IAM policy statement.
 type statement struct {
 	Effect    string
 	Action    []string
@@ -78,8 +78,8 @@ type statement struct {
 	Condition map[string]map[string][]string `json:",omitempty"`
 }
 
-// SessionPolicy narrows a role to what machines of one run do: they read the run's folder and data/, write parts of its checkpoints, and keep the
-// state and logs of its programs. The role's own policy says the same of all runs; AWS allows what both do.
+// SessionPolicy narrows a role to what one run's machines do: read the run's folder and data/, write parts of its checkpoints, and store
+// the state and logs of its programs. The role's own policy allows the same for all runs; AWS allows what both allow.
 func SessionPolicy(partition string, folder location.Place) (string, error) {
 	bucket := "arn:" + partition + ":s3:::" + folder.Bucket()
 	prefix := strings.Trim(folder.Key(), "/")

@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Names of the tags that every machine carries.
+// Names of the tags on every machine.
 const (
 	tagCluster    = provisioner.OwnTagPrefix + "cluster"
 	tagJob        = provisioner.OwnTagPrefix + "job"
@@ -30,16 +30,16 @@ const (
 	bidOfRequest = "as-requested" // in tagBid: the spot request has it
 )
 
-// Launch buys machines of one pool by one RunInstances, of several by one CreateFleet; both may get fewer than requested.
+// Launch buys machines of one pool with RunInstances and of several with CreateFleet; both may return fewer than requested.
 //
-// The token is EC2's ClientToken: EC2 gives the same machines to the same request for at least as long as
-// one lives, and refuses the token for an hour or so after; then they are looked up by their tag.
+// The token is EC2's ClientToken: EC2 returns the same machines for the same request for at least as long as one lives, and refuses
+// the token for about an hour afterwards; then they are looked up by their tag.
 func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
 	instances, _, err := c.Choose(ctx, r)
 	return instances, err
 }
 
-// Choose is Launch that also returns which pools of a fleet had too few machines.
+// Choose does what Launch does, and also returns which pools of a fleet had too few machines.
 func (c *Cloud) Choose(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, []provisioner.Refusal, error) {
 	doing := fmt.Sprintf("launching %d of %s", r.Count, r.Pool)
 	if err := c.validateRequest(r); err != nil {
@@ -69,7 +69,7 @@ func (c *Cloud) runInstances(ctx context.Context, doing string, r provisioner.Re
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", doing, err)
 		}
-		m.Token, m.Bid = r.Token, r.Bid // tags may not be in the answer
+		m.Token, m.Bid = r.Token, r.Bid // the response may lack the tags
 		instances = append(instances, m.Instance)
 	}
 	provisioner.SortInstances(instances)
@@ -77,7 +77,7 @@ func (c *Cloud) runInstances(ctx context.Context, doing string, r provisioner.Re
 	return instances, nil
 }
 
-// departed answers a Launch whose machines are gone.
+// departed handles a Launch whose machines are gone.
 func (c *Cloud) departed(ctx context.Context, doing string, r provisioner.Request, cause error) ([]provisioner.Instance, error) {
 	machines, err := c.describe(ctx, tagFilter(tagToken, r.Token))
 	if err != nil {
@@ -117,10 +117,10 @@ func (c *Cloud) validateRequest(r provisioner.Request) error {
 	return nil
 }
 
-// metadataTag is what EC2 allows when tags are in the machine's metadata.
+// metadataTag matches what EC2 allows when tags are in the machine's metadata.
 var metadataTag = pattern.Of(`^[A-Za-z0-9+\-=.,_:@]{1,128}$`)
 
-// runInput must give equal inputs for equal requests: EC2 compares them when a token comes again.
+// runInput must give equal inputs for equal requests: EC2 compares them when a token is repeated.
 func (c *Cloud) runInput(r provisioner.Request) *ec2.RunInstancesInput {
 	in := &ec2.RunInstancesInput{
 		ClientToken:      &r.Token,
@@ -135,7 +135,7 @@ func (c *Cloud) runInput(r provisioner.Request) *ec2.RunInstancesInput {
 			HttpTokens:           types.HttpTokensStateRequired, // IMDSv2 only
 			InstanceMetadataTags: types.InstanceMetadataTagsStateEnabled,
 
-			HttpPutResponseHopLimit: aws.Int32(1), // not for containers of the machine
+			HttpPutResponseHopLimit: aws.Int32(1), // not for containers on the machine
 		},
 		// A machine that shuts itself down must not stay as a stopped one, whose volumes cost money.
 		InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorTerminate,
@@ -182,8 +182,7 @@ func (c *Cloud) rootVolume() []types.BlockDeviceMapping {
 	return []types.BlockDeviceMapping{{DeviceName: &v.Device, Ebs: ebs}}
 }
 
-// tagSpecifications tags the machine, its volumes (which cost money too) and the spot request (by whose tag
-// its status is found).
+// tagSpecifications tags the machine, its volumes (which also cost money) and the spot request (whose status is found by its tag).
 func (c *Cloud) tagSpecifications(r provisioner.Request) []types.TagSpecification {
 	tags := c.tags(r)
 	specifications := []types.TagSpecification{
@@ -207,7 +206,7 @@ func (c *Cloud) tags(r provisioner.Request) []types.Tag {
 	}
 	switch {
 	case r.Pool.Class == market.Spot && len(r.Or) > 0:
-		tags = append(tags, tag(tagBid, bidOfRequest)) // they may differ, and the tags are those of all
+		tags = append(tags, tag(tagBid, bidOfRequest)) // bids may differ, and the tags apply to all
 	case r.Bid > 0:
 		tags = append(tags, tag(tagBid, r.Bid.String()))
 	}
@@ -220,7 +219,7 @@ func (c *Cloud) tags(r provisioner.Request) []types.Tag {
 	return tags
 }
 
-// expiry returns how a time is written in a tag; empty = none.
+// expiry formats a time for a tag; empty = none.
 func expiry(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -234,7 +233,7 @@ func tagFilter(name, value string) types.Filter {
 	return types.Filter{Name: aws.String("tag:" + name), Values: []string{value}}
 }
 
-// ours returns the filters for this Cloud's machines, and more.
+// ours returns filters that select this Cloud's machines, followed by more.
 func (c *Cloud) ours(more []types.Filter) []types.Filter {
 	filters := []types.Filter{tagFilter(tagCluster, c.config.Cluster)}
 	if c.config.Job != "" {
@@ -243,15 +242,15 @@ func (c *Cloud) ours(more []types.Filter) []types.Filter {
 	return append(filters, more...)
 }
 
-// Try asks EC2 whether it would launch a request, without launching it (DryRun): that image, network, role and permissions
-// are right. It says nothing of capacity and quotas, at which EC2 does not look then.
+// Try asks EC2 whether it would launch a request, without launching it (DryRun): whether the image, network, role and permissions are
+// right. It says nothing about capacity and quotas, which EC2 does not check then.
 func (c *Cloud) Try(ctx context.Context, r provisioner.Request) error {
 	doing := fmt.Sprintf("checking whether %s could be launched", r.Pool)
 	if err := c.validateRequest(r); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	in := c.runInput(r)
-	in.ClientToken, in.DryRun = nil, aws.Bool(true) // the token stays unused
+	in.ClientToken, in.DryRun = nil, aws.Bool(true) // the token remains unused
 	out, err := c.api.RunInstances(ctx, in)
 	switch {
 	case codeOf(err) == codeWouldSucceed:
@@ -266,7 +265,8 @@ func (c *Cloud) Try(ctx context.Context, r provisioner.Request) error {
 	return failure(ctx, doing, err)
 }
 
-// boughtByTrial ends the machines of a launch that EC2 carried out in spite of DryRun, and returns an error that says what may have been bought.
+// boughtByTrial ends the machines of a launch that EC2 carried out despite DryRun, and returns an error that says what may have been
+// bought.
 func (c *Cloud) boughtByTrial(ctx context.Context, doing string, ids []string) error {
 	bought := fmt.Errorf("%s: %w: the endpoint ignored DryRun, so a machine may have been bought", doing, provisioner.ErrInvalid)
 	if len(ids) == 0 {
@@ -277,7 +277,7 @@ func (c *Cloud) boughtByTrial(ctx context.Context, doing string, ids []string) e
 	for _, id := range ids {
 		launched = append(launched, provisioner.Instance{ID: provisioner.InstanceID(id)})
 	}
-	c.fresh.add(launched, time.Now().Add(c.config.Settle)) // EC2 may not know them yet: terminate insists
+	c.fresh.add(launched, time.Now().Add(c.config.Settle)) // EC2 may not know them yet: terminate retries
 	if err := c.terminate(context.WithoutCancel(ctx), ids); err != nil {
 		return fmt.Errorf("%w: end %s yourself, as this failed: %w", bought, names, err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A fleet's launch template lives for the length of a call. A controller that dies between the calls leaves it: it costs
-// nothing, but its user data holds a machine's one-time token, and an account may have 5,000.
+// A fleet's launch template exists only during a call. A controller that dies between the calls leaves it behind: it costs nothing, but its
+// user data holds a machine's one-time token, and an account may have at most 5,000.
 
 // Another process has removed it.
 const (
@@ -24,16 +24,16 @@ const (
 	codeTemplateIDNotFound   = "InvalidLaunchTemplateId.NotFound"
 )
 
-// templatePrefix begins the ids of launch templates.
+// templatePrefix starts the ids of launch templates.
 const templatePrefix = "lt-"
 
-// templateKind stands where a machine's type would, in lists of what is left.
+// templateKind replaces the machine type in lists of leftovers.
 const templateKind = "launch-template"
 
-// leftBehind stands where a machine's state would.
+// leftBehind replaces the machine state.
 const leftBehind provisioner.State = "left-behind"
 
-// templates returns the launch templates that were made for fleets of the cluster, or of the Job that is configured.
+// templates returns the launch templates created for fleets of the cluster, or of the configured Job.
 func (c *Cloud) templates(ctx context.Context) (found []types.LaunchTemplate, err error) {
 	pages := ec2.NewDescribeLaunchTemplatesPaginator(c.api, &ec2.DescribeLaunchTemplatesInput{
 		Filters: c.ours(nil), MaxResults: aws.Int32(200),
@@ -52,7 +52,7 @@ func (c *Cloud) templates(ctx context.Context) (found []types.LaunchTemplate, er
 	return found, nil
 }
 
-// leftTemplates returns those as holdings.
+// leftTemplates returns them as holdings.
 func (c *Cloud) leftTemplates(ctx context.Context) (left []provisioner.Holding, err error) {
 	found, err := c.templates(ctx)
 	for i := range found {
@@ -72,7 +72,7 @@ func (c *Cloud) leftTemplates(ctx context.Context) (left []provisioner.Holding, 
 	return left, err
 }
 
-// holding returns a machine with what its tags say of it.
+// holding returns a machine with the facts in its tags.
 func (m *machine) holding() provisioner.Holding {
 	h := provisioner.Holding{Instance: m.Instance, Job: m.job, Owner: m.owner}
 	if at, err := time.Parse(time.RFC3339, m.expires); err == nil { // else the tag was changed by hand
@@ -81,7 +81,7 @@ func (m *machine) holding() provisioner.Holding {
 	return h
 }
 
-// Preempt refuses: EC2 sends true notices by its Fault Injection Service only, which needs an experiment and a role of its own.
+// Preempt refuses: EC2 sends real notices only through its Fault Injection Service, which needs an experiment and a role of its own.
 func (c *Cloud) Preempt(ctx context.Context, ids ...provisioner.InstanceID) error {
 	return provisioner.Basic{}.Preempt(ctx, ids...)
 }
@@ -89,8 +89,8 @@ func (c *Cloud) Preempt(ctx context.Context, ids ...provisioner.InstanceID) erro
 // Recall does nothing: EC2 lists ended machines for an hour.
 func (c *Cloud) Recall(provisioner.Instance) {}
 
-// RemoveLeftovers deletes the launch templates that dead controllers of the configured Job, or of the cluster, have left. It must
-// not be called while a fleet is being bought: its template is one.
+// RemoveLeftovers deletes the launch templates that dead controllers of the configured Job, or of the cluster, have left behind. It must
+// not be called during a fleet purchase, whose template would be deleted.
 func (c *Cloud) RemoveLeftovers(ctx context.Context) error {
 	found, err := c.templates(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Cloud) RemoveLeftovers(ctx context.Context) error {
 	return c.deleteTemplates(ctx, ids)
 }
 
-// deleteTemplates deletes them by id. Unknown ones are gone already.
+// deleteTemplates deletes templates by id. Unknown ones are already gone.
 func (c *Cloud) deleteTemplates(ctx context.Context, ids []string) error {
 	slices.Sort(ids)
 	var failures []error

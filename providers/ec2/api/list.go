@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// pageSize is the largest page that EC2 gives.
+// pageSize is EC2's largest page.
 const pageSize = 1000
 
 // List returns the cluster's machines; EC2 shows ended ones for about an hour.
@@ -33,15 +33,15 @@ func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 	return instances, nil
 }
 
-// machine is an instance with the facts of its spot request.
+// machine combines an instance with the facts of its spot request.
 type machine struct {
 	provisioner.Instance
-	warned time.Time // when it was marked for termination; zero = it is not
+	warned time.Time // when it was marked for termination; zero = it is not marked
 
-	job, owner, expires string // by its tags
+	job, owner, expires string // from its tags
 }
 
-// describe returns the cluster's machines that EC2 knows of and that pass the filters, sorted by id.
+// describe returns the cluster's machines that EC2 knows and that match the filters, sorted by id.
 func (c *Cloud) describe(ctx context.Context, filters ...types.Filter) ([]machine, error) {
 	found, err := c.describeInstances(ctx, filters)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *Cloud) machineOf(i *types.Instance, request *types.SpotInstanceRequest)
 	return m, nil
 }
 
-// takeTag keeps the caller's tags, and reads the own ones.
+// takeTag keeps the caller's tags and parses our own.
 func (m *machine) takeTag(name, value string) {
 	switch name {
 	case tagToken:

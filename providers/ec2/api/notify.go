@@ -8,10 +8,9 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Notify polls the state of machines and of their spot requests, and reports each change once, in the order of ids. EC2's
-// warning is in the spot request's status some seconds after it is in the machine's own metadata (see notice), so this
-// is the second source: for machines whose agent does not answer, and the only one that reports ends. Raised
-// risk (rebalance) is not in this API at all.
+// Notify polls the states of machines and of their spot requests, and reports each change once, ordered by id. EC2's warning appears in the
+// spot request's status some seconds after it appears in the machine's own metadata (see notice), so this is the second source: for
+// machines whose agent does not answer, and the only source that reports ends. This API does not report raised risk (rebalance) at all.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	return adapter.Watch(ctx, c.config.Log, c.config.PollInterval, func(ctx context.Context) ([]adapter.Shown, error) {
 		machines, err := c.describe(ctx)
@@ -29,7 +28,7 @@ func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	}, f)
 }
 
-// deadline returns the market time at which a marked machine ends: the warning has a wall-clock length.
+// deadline returns the market time at which a marked machine ends: the warning period is wall-clock.
 func (c *Cloud) deadline(marked time.Time) time.Time {
 	return marked.Add(c.config.Clock.ToMarket(c.config.NoticeLength))
 }

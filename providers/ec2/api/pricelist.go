@@ -24,20 +24,20 @@ import (
 // (https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html).
 
 const (
-	// priceListPage is the most products that one answer has.
+	// priceListPage is the maximum number of products in one response.
 	priceListPage = 100
-	// namedPrices is up to how many types each is requested by name; of more, the whole region is: some ten pages.
+	// namedPrices is up to how many types are requested by name; beyond that, the whole region is requested: about ten pages.
 	namedPrices = 12
 )
 
-// ListPrice is what a machine type costs on demand.
+// ListPrice is the on-demand price of a machine type.
 type ListPrice struct {
 	USD       market.USD // per hour
 	Published time.Time  // when AWS published the list; zero = it does not say
 }
 
-// ListPrices returns the on-demand prices per hour of Linux machines on shared hardware in the region, by type: of the named
-// types, or without names of all. A type that the price list does not have is not in the answer.
+// ListPrices returns the hourly on-demand prices of Linux machines on shared hardware in the region, by type: of the named types, or of all
+// if none is named. Types that are missing from the price list are missing from the result.
 func (m *Market) ListPrices(ctx context.Context, names ...string) (map[string]ListPrice, error) {
 	doing := "asking the AWS Price List for on-demand prices in " + m.config.Region
 	api, err := m.priceList(ctx)
@@ -74,7 +74,7 @@ func (m *Market) ListPrices(ctx context.Context, names ...string) (map[string]Li
 	return prices, nil
 }
 
-// priceList makes a client. The Price List API is in few regions; all of which answer the same.
+// priceList creates a client. The Price List API is available in few regions, which all give the same answers.
 func (m *Market) priceList(ctx context.Context) (*pricing.Client, error) {
 	near := m.config
 	near.Region = priceListRegion(m.config.Region)
@@ -84,13 +84,13 @@ func (m *Market) priceList(ctx context.Context) (*pricing.Client, error) {
 	}
 	local, _ := adapter.IsLocal(m.config.Endpoint)
 	return pricing.NewFromConfig(sdk, func(o *pricing.Options) {
-		if local { // what speaks EC2's protocol on this host speaks this one, too; a VPC endpoint of EC2 does not
+		if local { // an emulator of EC2's protocol on this host speaks this one, too; a VPC endpoint of EC2 does not
 			o.BaseEndpoint = &m.config.Endpoint
 		}
 	}), nil
 }
 
-// priceListRegion returns the nearest of those that have the API
+// priceListRegion returns the nearest region that has the API
 // (https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html).
 func priceListRegion(region string) string {
 	continent, _, _ := strings.Cut(region, "-")
@@ -105,8 +105,7 @@ func priceListRegion(region string) string {
 	return "us-east-1"
 }
 
-// priceFilters leave one product for each type of a region: what is rented by the hour, not reserved, not licensed, not on a
-// host of one's own.
+// priceFilters leave one product per type of a region: rented by the hour, not reserved, not licensed, not on a dedicated host.
 func (m *Market) priceFilters() []types.Filter {
 	return []types.Filter{
 		filter("regionCode", m.config.Region), filter("operatingSystem", "Linux"), filter("preInstalledSw", "NA"),
@@ -118,7 +117,7 @@ func filter(field, value string) types.Filter {
 	return types.Filter{Type: types.FilterTypeTermMatch, Field: &field, Value: &value}
 }
 
-// listed is an entry of the price list, as far as it is read.
+// listed is the part of a price list entry that is parsed.
 type listed struct {
 	Published string `json:"publicationDate"`
 	Product   struct {
@@ -136,8 +135,8 @@ type listed struct {
 	} `json:"terms"`
 }
 
-// addProduct adds a product's price. Of several of a type the dearest counts, so that no saving is flattered; entries
-// that cost nothing are of what is paid for otherwise.
+// addProduct adds a product's price. Of several entries for a type, the dearest counts, so that savings are not exaggerated; free entries
+// belong to capacity that is paid for otherwise.
 func addProduct(prices map[string]ListPrice, text string) error {
 	var p listed
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -147,7 +146,7 @@ func addProduct(prices map[string]ListPrice, text string) error {
 	if name == "" {
 		return nil // no machine
 	}
-	published, _ := time.Parse(time.RFC3339, p.Published) // zero where it is written otherwise
+	published, _ := time.Parse(time.RFC3339, p.Published) // zero where the format differs
 	for _, term := range p.Terms.OnDemand {
 		for _, d := range term.Dimensions {
 			if d.Unit != "Hrs" {
@@ -169,7 +168,7 @@ func addProduct(prices map[string]ListPrice, text string) error {
 	return nil
 }
 
-// billionths reads a price. The list writes ten decimals, of which the last is 0.
+// billionths reads a price. The list has ten decimals, the last of which is 0.
 func billionths(text string) (market.USD, error) {
 	const decimals = 9
 	if point := strings.IndexByte(text, '.'); point >= 0 && len(text) > point+1+decimals {
@@ -178,8 +177,8 @@ func billionths(text string) (market.USD, error) {
 	return market.ParseUSD(text)
 }
 
-// OnDemand returns the named types, or all of the region, with their shapes and on-demand prices, sorted by name; missing are
-// those that EC2 has and the price list does not.
+// OnDemand returns the named types, or all of the region, with their shapes and on-demand prices, sorted by name; missing lists those that
+// EC2 has and the price list lacks.
 func (m *Market) OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error) {
 	shapes, err := m.Types(ctx, names...)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // product is the operating system whose prices are requested; licensed ones cost more.
 const product = "Linux/UNIX"
 
-// SpotPrices returns what the spot price of each pool was from since to until, in time order. EC2 also gives
-// the point in force at since, which lies before it. Pools of which EC2 knows no price are not in the answer.
+// SpotPrices returns the history of each pool's spot price from since to until, ordered by time. EC2 also returns the price in force at
+// since, which was set before it. Pools for which EC2 knows no price are left out.
 func (m *Market) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	byZone := map[string][]market.Pool{}
 	var zones []string
@@ -85,14 +85,14 @@ func (m *Market) zonePrices(ctx context.Context, zone string, pools []market.Poo
 	return nil
 }
 
-// PriceQuery says which spot prices are wanted. EC2 keeps those of the last 90 days.
+// PriceQuery selects spot prices. EC2 keeps those of the last 90 days.
 type PriceQuery struct {
 	Types, Zones []string // none = all of the region
 	Since        time.Time
 }
 
-// PriceHistory returns the spot prices of a region until now, each pool's in time order. EC2 answers in pages: progress
-// gets the number of prices after each.
+// PriceHistory returns the spot prices of a region until now, ordered by time within each pool. EC2 answers in pages: progress receives the
+// number of prices after each.
 func (m *Market) PriceHistory(ctx context.Context, q PriceQuery, progress func(prices int)) (map[market.Pool][]market.PricePoint, error) {
 	doing := "asking for spot prices in " + m.config.Region
 	input := &ec2.DescribeSpotPriceHistoryInput{

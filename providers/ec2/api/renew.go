@@ -15,7 +15,7 @@ import (
 // renewChunk is how many machines one call tags. EC2 allows a thousand.
 const renewChunk = 500
 
-// Renew puts off until when machines are wanted, and says whose they are now: the tags tierml:expires and tierml:generation.
+// Renew extends until when machines are wanted, and records their current owner: the tags tierml:expires and tierml:generation.
 func (c *Cloud) Renew(ctx context.Context, generation string, until time.Time, ids ...provisioner.InstanceID) error {
 	names := make([]string, 0, len(ids))
 	for _, id := range ids {
@@ -34,7 +34,7 @@ func (c *Cloud) Renew(ctx context.Context, generation string, until time.Time, i
 	return nil
 }
 
-// retag leaves out those that EC2 does not know, or not yet.
+// retag skips those that EC2 does not know, or not yet.
 func (c *Cloud) retag(ctx context.Context, ids []string, tags []types.Tag) error {
 	for len(ids) > 0 {
 		_, err := c.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: tags})

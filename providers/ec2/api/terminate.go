@@ -16,13 +16,13 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// terminateChunk is how many machines one call ends: few enough that one bad id does not hold up many.
+// terminateChunk is how many machines one call ends: few enough that one bad id does not delay many.
 const terminateChunk = 100
 
-// settlePause is the time between two tries to end a machine that EC2 does not know yet.
+// settlePause is the time between two attempts to end a machine that EC2 does not know yet.
 const settlePause = 500 * time.Millisecond
 
-// Terminate ends machines, and deletes what Holdings lists besides. A failure with some does not keep it from the
+// Terminate ends machines, and deletes the other things that Holdings lists. A failure with some does not prevent it from ending the
 // others.
 func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
 	names, templates := make([]string, 0, len(ids)), []string(nil)
@@ -47,7 +47,7 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 	return errors.Join(failures...)
 }
 
-// terminate ends those machines that EC2 knows, and insists on those that it must get to know.
+// terminate ends the machines that EC2 knows, and retries those that it should know soon.
 func (c *Cloud) terminate(ctx context.Context, ids []string) error {
 	for {
 		unknown, err := c.terminateKnown(ctx, ids)
@@ -65,8 +65,8 @@ func (c *Cloud) terminate(ctx context.Context, ids []string) error {
 	}
 }
 
-// terminateKnown ends the machines that EC2 knows and gives the others. EC2 refuses a whole call for one id
-// that it does not know, naming it.
+// terminateKnown ends the machines that EC2 knows and returns the others. EC2 refuses a whole call because of one unknown id, which it
+// names.
 func (c *Cloud) terminateKnown(ctx context.Context, ids []string) (unknown []string, err error) {
 	for len(ids) > 0 {
 		_, err := c.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
@@ -78,7 +78,7 @@ func (c *Cloud) terminateKnown(ctx context.Context, ids []string) (unknown []str
 		}
 		named := instancesNamed(err)
 		bad := func(id string) bool { return slices.Contains(named, id) }
-		if !slices.ContainsFunc(ids, bad) { // an answer without names: find out one by one
+		if !slices.ContainsFunc(ids, bad) { // a response without names: try them one by one
 			if len(ids) > 1 {
 				return c.terminateOneByOne(ctx, ids, unknown)
 			}
@@ -110,7 +110,7 @@ func (c *Cloud) terminateOneByOne(ctx context.Context, ids, unknown []string) ([
 
 var instanceID = pattern.Of(`\bi-[0-9a-f]+\b`)
 
-// instancesNamed reads the ids in "The instance IDs 'i-1, i-2' do not exist".
+// instancesNamed parses the ids in "The instance IDs 'i-1, i-2' do not exist".
 func instancesNamed(err error) []string {
 	answer, ok := errors.AsType[smithy.APIError](err)
 	if !ok {

@@ -12,12 +12,12 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// typesChunk is how many types one call may name.
+// typesChunk is the maximum number of types per call.
 const typesChunk = 100
 
-// Types returns what the named types have, sorted by name; without names, all types of the region. A name that
-// EC2 does not know is provisioner.ErrInvalid. This call returns no prices: OnDemand is 0, and a
-// catalog (market.Catalog) must fill it in. GPUs have EC2's names.
+// Types returns the shapes of the named types, sorted by name; without names, of all types of the region. A name that EC2 does not know
+// gives provisioner.ErrInvalid. This call returns no prices: OnDemand is 0, and a catalog (market.Catalog) must fill it in. GPU names are
+// EC2's.
 func (m *Market) Types(ctx context.Context, names ...string) ([]market.InstanceType, error) {
 	wanted := make([]types.InstanceType, 0, len(names))
 	for _, name := range names {
@@ -49,7 +49,7 @@ func (m *Market) Types(ctx context.Context, names ...string) ([]market.InstanceT
 	return found, nil
 }
 
-// nvidia is the maker whose GPUs programs can ask for: images have its drivers.
+// nvidia is the only maker of GPUs that programs can request: images have its drivers.
 const nvidia = "NVIDIA"
 
 func typeOf(i *types.InstanceTypeInfo) market.InstanceType {
@@ -63,9 +63,9 @@ func typeOf(i *types.InstanceTypeInfo) market.InstanceType {
 	if i.ProcessorInfo != nil {
 		t.Arch = archOf(i.ProcessorInfo.SupportedArchitectures)
 	}
-	if i.GpuInfo != nil && len(i.GpuInfo.Gpus) == 1 { // types with several models there are not
+	if i.GpuInfo != nil && len(i.GpuInfo.Gpus) == 1 { // no type has several models
 		if g := i.GpuInfo.Gpus[0]; aws.ToString(g.Manufacturer) == nvidia {
-			t.GPU = market.GPU{Name: aws.ToString(g.Name), Count: int(aws.ToInt32(g.Count))} // parts of a GPU are counted as 0
+			t.GPU = market.GPU{Name: aws.ToString(g.Name), Count: int(aws.ToInt32(g.Count))} // fractions of a GPU count as 0
 			if g.MemoryInfo != nil {
 				t.GPU.MemoryMiB = int64(aws.ToInt32(g.MemoryInfo.SizeInMiB))
 			}
@@ -74,7 +74,7 @@ func typeOf(i *types.InstanceTypeInfo) market.InstanceType {
 	return t
 }
 
-// archOf picks the architecture that our binary would have; old types can also run 32 bits.
+// archOf picks the architecture of our binary; old types can also run 32 bits.
 func archOf(supported []types.ArchitectureType) string {
 	for _, arch := range []types.ArchitectureType{types.ArchitectureTypeX8664, types.ArchitectureTypeArm64} {
 		if slices.Contains(supported, arch) {

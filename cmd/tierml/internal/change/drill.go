@@ -96,7 +96,7 @@ type DrillOptions struct {
 	seed   uint64
 	yes    bool
 	atOnce bool
-	// faultIn: as elasticity.FaultIn
+	// faultIn: see elasticity.FaultIn
 	faultIn bool
 	Format  string
 }
@@ -125,7 +125,7 @@ func (o DrillOptions) Check() error {
 	return nil
 }
 
-// enoughClocks is how many clocks show what is usual.
+// enoughClocks is how many clocks show the usual speed.
 const enoughClocks = 8
 
 var errDrilled = errors.New("all is known")
@@ -169,7 +169,7 @@ func (o DrillOptions) Run(ctx context.Context, dir string, in io.Reader, out, er
 		case watch.Finished():
 			stop(fmt.Errorf("%s ended before anything was done", rundir.Relative(dir)))
 		case clocks < enoughClocks && !watch.Runs() || err != nil && len(o.Choice.IDs) == 0 && o.Choice.Of == "":
-			return // it has hardly begun
+			return // it has hardly started
 		case err != nil:
 			stop(cli.Usage(err))
 		case watch.Runs() && o.Do == drill.Move:
@@ -217,7 +217,7 @@ func (o DrillOptions) choose(watch *drill.Watch) ([]drill.Machine, error) {
 	return watch.Choose(o.Choice, o.seed)
 }
 
-// move has every partition move to another server.
+// move moves every partition to another server.
 func (o DrillOptions) move(ctx context.Context, dir string) error {
 	change := &pb.Change{MoveAll: elasticity.InWindow, By: "tierml drill"}
 	switch {
@@ -254,7 +254,8 @@ func drillTable(r drill.Report) table.Table {
 	}
 }
 
-// harm returns what does it to machines: the control endpoint of a fake cloud, or a real cloud's own API after asking.
+// harm returns a function that harms machines: with the control endpoint of a fake cloud, or with a real cloud's own API after a
+// confirmation.
 func (o DrillOptions) harm(dir string, in io.Reader, out io.Writer) (func(context.Context, []drill.Machine) error, error) {
 	if o.Do == drill.Move {
 		return func(ctx context.Context, _ []drill.Machine) error { return o.move(ctx, dir) }, nil
@@ -339,7 +340,7 @@ func controlled(endpoint string) bool {
 	return err == nil && response.StatusCode == http.StatusOK && string(text) == "ok\n"
 }
 
-// order has a fake cloud do something to machines.
+// order makes a fake cloud do something to machines.
 func (o DrillOptions) order(ctx context.Context, endpoint string, machines []drill.Machine) error {
 	var steps []string
 	for _, m := range machines {

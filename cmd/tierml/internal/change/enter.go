@@ -63,7 +63,7 @@ func NewSSHCommand() *cobra.Command {
 // machineSelector has the flags that select a machine of a run.
 type machineSelector struct {
 	at         target.Flags
-	rank, task int // below 0: not said
+	rank, task int // below 0: not given
 	machine    string
 }
 
@@ -75,7 +75,7 @@ func (o *machineSelector) flags(cmd *cobra.Command) {
 	o.at.Flags(cmd)
 }
 
-// enter runs a command on a machine; none: a shell.
+// enter runs a command on a machine; by default a shell.
 func (o *machineSelector) enter(cmd *cobra.Command, run, command []string) error {
 	m, err := o.find(cmd, run)
 	switch {
@@ -87,7 +87,7 @@ func (o *machineSelector) enter(cmd *cobra.Command, run, command []string) error
 	return enter.Here(m, command)
 }
 
-// find finds the machine, which is one of a provider's or a process of this host.
+// find finds the machine, which belongs to a provider or is a process of this host.
 func (o *machineSelector) find(cmd *cobra.Command, args []string) (m enter.Selected, err error) {
 	err = o.at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
 		m, err = o.findIn(ctx, runs, target.First(args))
@@ -126,7 +126,7 @@ func (o *machineSelector) findIn(ctx context.Context, runs target.Runs, run stri
 	return m, err
 }
 
-// choose finds the machine that is meant.
+// choose finds the selected machine.
 func (o *machineSelector) choose(run string, entries []journal.Entry) (enter.Listed, error) {
 	rows, err := status.ProgramsOf(run, entries, nil)
 	if err != nil {

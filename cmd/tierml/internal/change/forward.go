@@ -62,7 +62,7 @@ func (o *machineSelector) forward(cmd *cobra.Command, args []string, local int) 
 	return enter.RunFor(words, os.Stdout)
 }
 
-// portOf returns the port that was named, or the job's only one.
+// portOf returns the named port, or the job's only one.
 func portOf(m enter.Selected, named []string) (int, error) {
 	if len(named) > 0 {
 		port, err := strconv.Atoi(named[0])

@@ -138,14 +138,14 @@ func EndExpired(ctx context.Context, file string, log *slog.Logger) error {
 	return left.cloud.Terminate(ctx, over...)
 }
 
-// holdings are what a cluster has on a real cloud.
+// holdings are a cluster's possessions on a real cloud.
 type holdings struct {
 	cloud       providers.Account
 	job         *config.Job
 	name, where string
 	format      string // of lists; empty = a table
-	// others is what the cluster is named by default, and by every job that names none; empty = the user has named it, or a run
-	// of it, and means all its machines. Otherwise only the owner's are meant.
+	// others is the cluster's default name, which every job has that names none; empty = the user has named it, or a run of it, and means
+	// all its machines. Otherwise only the owner's are selected.
 	others, owner string
 }
 
@@ -161,7 +161,7 @@ func openHoldings(ctx context.Context, file, run, cluster string) (*holdings, er
 		job.Block.Shared().Cluster = cluster
 	}
 	account, err := target.OpenAccount(ctx, job, run)
-	at := job.Installation() // the cloud may have told its region
+	at := job.Installation() // the cloud may have told us its region
 	l := &holdings{job: job, cloud: account, name: at.Name, where: fmt.Sprintf("cluster %s in %s", at.Cluster, at.Region), owner: at.Owner}
 	if !at.ClusterNamed && run == "" && cluster == "" {
 		l.others = at.Cluster
@@ -215,7 +215,7 @@ func (l *holdings) printServers(ctx context.Context, file string, out io.Writer)
 	}
 }
 
-// ours keeps the machines that the user can be taken to mean, and returns the owners of the others.
+// ours keeps the machines that the user presumably means, and returns the owners of the others.
 func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner.Holding {
 	if l.others == "" {
 		return live
@@ -242,8 +242,7 @@ func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner
 	return own
 }
 
-// overdue returns those whose lease has expired. A job server runs for months, and its host's clock may be set
-// meanwhile.
+// overdue returns those whose lease has expired. A job server runs for months, and its host's clock may be adjusted meanwhile.
 func overdue(live []provisioner.Holding) []provisioner.Holding {
 	now, _ := clock.Between()
 	return slices.DeleteFunc(slices.Clone(live), func(h provisioner.Holding) bool { return !h.Overdue(now) })
@@ -259,11 +258,11 @@ func idsOf(live []provisioner.Holding) []provisioner.InstanceID {
 
 const (
 	LookAgain = 2 * time.Second
-	// EndWithin is how long a cloud may take to end machines; it is loud about what is left then.
+	// EndWithin is how long a cloud may take to end machines; what is left then is reported loudly.
 	EndWithin = 10 * time.Minute
 )
 
-// end terminates machines and looks until they are gone.
+// end terminates machines and waits until they are gone.
 func (l *holdings) end(ctx context.Context, live []provisioner.Holding, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, EndWithin)
 	defer cancel()

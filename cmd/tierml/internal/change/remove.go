@@ -135,7 +135,7 @@ func endedRunIn(ctx context.Context, dir string) (r endedRun, err error) {
 	return r, nil
 }
 
-// removeRuns deletes runs. Each is held meanwhile, so that nobody resumes it.
+// removeRuns deletes runs. Each is locked meanwhile, so that nobody resumes it.
 func removeRuns(ended []endedRun, out io.Writer) error {
 	for _, r := range ended {
 		release, err := rundir.HoldUntil(r.dir)

@@ -50,8 +50,8 @@ free. The remaining reliable machines must be able to hold the job alone. Number
 	}, cli.Step{Command: "tierml top RUN", Why: "watch it"}, cli.Step{Command: "tierml scale RUN --restore", Why: "return to the job's own numbers"})
 }
 
-// newChangeCommand completes a command that asks a run for a change. Complete, if any, makes the change from the command's own flags. RUN
-// in the next steps stands for the run.
+// newChangeCommand completes a command that requests a change of a run. Complete, if any, builds the change from the command's own flags.
+// RUN in the next steps stands for the run.
 func newChangeCommand(at *target.Flags, change *call.Scale, cmd *cobra.Command, complete func() error, next ...cli.Step) *cobra.Command {
 	var format string
 	cmd.Args = cli.Arguments(1, 1, "name one run: its directory, such as runs/demo-1, or the job's name")
@@ -79,7 +79,7 @@ func newChangeCommand(at *target.Flags, change *call.Scale, cmd *cobra.Command, 
 	return cmd
 }
 
-// scale changes a run: people read each answer, programs get the last.
+// scale changes a run: people read each answer, programs only the last.
 func scale(ctx context.Context, runs target.Runs, run string, change call.Scale, format string, out io.Writer) error {
 	var last *call.Standing
 	err := runs.Scale(ctx, run, change, func(now call.Standing) {
@@ -88,7 +88,7 @@ func scale(ctx context.Context, runs target.Runs, run string, change call.Scale,
 			printStanding(out, now)
 		}
 	})
-	if last == nil || cli.ForPeople(format) { // of a change that was refused there is nothing but the error
+	if last == nil || cli.ForPeople(format) { // a change that was refused yields only the error
 		return err
 	}
 	return errors.Join(err, standingTable(*last).Write(out, format))

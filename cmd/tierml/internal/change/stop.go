@@ -49,7 +49,7 @@ type stopOptions struct {
 	format string
 }
 
-// runStop ends a run, or cancels a task of it, and says what it came to.
+// runStop ends a run, or cancels one of its tasks, and prints the result.
 func runStop(ctx context.Context, runs target.Runs, run string, o stopOptions, out io.Writer) error {
 	if o.task >= 0 && o.now {
 		return cli.Usage(errors.New("--now is for whole runs; a task ends in order"))

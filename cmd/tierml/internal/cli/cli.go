@@ -1,6 +1,6 @@
-// Package cli is the manners of a command-line tool: a first screen with commands in groups, help topics, what was probably
-// meant by a misspelt command or flag, hints at what to do next, completion for shells, and the reference page made from all
-// of that. It knows cobra and knows nothing about what the commands do.
+// Package cli provides the conventions of a command-line tool: a first screen with commands in groups, help topics, suggestions for a
+// misspelt command or flag, hints at what to do next, completion for shells, and the reference page generated from all that. It knows cobra
+// and knows nothing about what the commands do.
 package cli
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/terminal"
 )
 
-// QuietFlag turns off what is only said to people: hints, and bars.
+// QuietFlag turns off what is only for people: hints and progress bars.
 const QuietFlag = "quiet"
 
 // Quiet reports whether a call wants neither hints nor bars.
@@ -26,17 +26,17 @@ func Quiet(cmd *cobra.Command) bool {
 	return err == nil && quiet
 }
 
-// Step is something that can be done next.
+// Step is something to do next.
 type Step struct {
-	Command string // as it is typed
+	Command string // as typed
 	Why     string // what it does; may be empty
 }
 
-// Next suggests what to do next, one line a step. It goes to standard error and only to a terminal, so that
-// neither programs nor files get it.
+// Next suggests what to do next, one line per step. It goes to standard error and only to a terminal, so that neither programs nor files
+// get it.
 func Next(cmd *cobra.Command, steps ...Step) {
 	if out := cmd.ErrOrStderr(); !Quiet(cmd) && IsTerminal(out) {
-		fmt.Fprintln(out)                                                                      // apart from what the command has said
+		fmt.Fprintln(out)                                                                      // separates it from the command's output
 		_ = table.Folded(out, func(w io.Writer) error { WriteSteps(w, steps...); return nil }) // as of all hints
 	}
 }
@@ -44,7 +44,7 @@ func Next(cmd *cobra.Command, steps ...Step) {
 // IsTerminal reports whether a person can be on the other side of a stream.
 func IsTerminal(stream any) bool { return terminal.IsTerminal(stream) }
 
-// WriteSteps writes what can be done next.
+// WriteSteps lists what to do next.
 func WriteSteps(out io.Writer, steps ...Step) {
 	widest := 0
 	for _, s := range steps {
@@ -63,7 +63,7 @@ func WriteSteps(out io.Writer, steps ...Step) {
 	}
 }
 
-// DidYouMean returns a question for what was probably meant, to be put behind a message; empty when nothing is close.
+// DidYouMean returns a question that suggests what was probably meant, to be appended to a message; empty if nothing is close.
 func DidYouMean(name string, names []string) string {
 	if near := spelling.Nearest(name, names); near != "" && near != name {
 		return "; did you mean " + near + "?"
@@ -71,7 +71,7 @@ func DidYouMean(name string, names []string) string {
 	return ""
 }
 
-// FlagError words an error of reading flags: what was probably meant by one that does not exist, and where to look.
+// FlagError words an error of parsing flags: what was probably meant by one that does not exist, and where to look.
 func FlagError(cmd *cobra.Command, err error) error {
 	instead := ""
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
@@ -87,7 +87,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s; see `%s --help`", err, instead, cmd.CommandPath())
 }
 
-// wantedValue is what may be written, by the type of a flag; others have words of their own.
+// wantedValue describes the values that a flag accepts, by its type; others have descriptions of their own.
 var wantedValue = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 on", "float64": "a number", "bool": "true or false",
 	"duration": "a time, such as 90s, 10m or 2h",
@@ -109,8 +109,7 @@ func flagNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// ArgsError words an error of a check of arguments: a command without subcommands has no unknown ones, and another one
-// was probably meant.
+// ArgsError words an error of checking arguments: a command without subcommands has no unknown ones, so another command was probably meant.
 func ArgsError(cmd *cobra.Command, args []string, err error) error {
 	if strings.HasPrefix(err.Error(), "unknown command") && len(args) > 0 {
 		if !cmd.HasSubCommands() {
@@ -122,7 +121,7 @@ func ArgsError(cmd *cobra.Command, args []string, err error) error {
 	return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
 }
 
-// meantCommand asks for the command that was probably meant: by its words in other tools, or by its spelling.
+// meantCommand suggests the command that was probably meant: by its names in other tools, or by its spelling.
 func meantCommand(cmd *cobra.Command, word string) string {
 	var names []string
 	for _, sub := range cmd.Commands() {
@@ -142,7 +141,7 @@ func meantCommand(cmd *cobra.Command, word string) string {
 	return ""
 }
 
-// MissingFlags words an error of cobra about flags that a command needs; nil for other errors.
+// MissingFlags words cobra's error about missing required flags; nil for other errors.
 func MissingFlags(cmd *cobra.Command, err error) error {
 	if !strings.HasPrefix(err.Error(), "required flag(s)") {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CompletionCommand prints what lets a shell complete the program's commands, instead of cobra's own, whose subcommands
-// have no examples.
+// CompletionCommand prints a script with which a shell completes the program's commands, and replaces cobra's own, whose subcommands have
+// no examples.
 func CompletionCommand(program string) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
@@ -64,7 +64,7 @@ func writeCompletion(root *cobra.Command, shell string, out io.Writer) error {
 	return root.GenPowerShellCompletionWithDesc(out)
 }
 
-// PlainUsage takes the marks from the descriptions of flags that help takes names of values from: shells show them as they are.
+// PlainUsage removes the marks for value names from the descriptions of flags: shells would show them.
 func PlainUsage(cmd *cobra.Command) {
 	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
 	cmd.Flags().VisitAll(plain)

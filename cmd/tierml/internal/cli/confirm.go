@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// errDeclined is the answer "no" to "Proceed?". Its code is that of a failure, so that `tierml run && next` stops.
+// errDeclined is the answer "no" to "Proceed?". Its exit code is that of a failure, so that `tierml run && next` stops.
 var errDeclined = Exit(ExitFailed, errors.New("stopped before anything was started, as you said no"))
 
-// Confirm asks on out and reads the answer from in; yes skips the question. It returns errDeclined for no. When
-// there is no terminal (interactive is false), that is an error, not a hang.
+// Confirm asks on out and reads the answer from in; yes skips the question. It returns errDeclined for no. Without a terminal (interactive
+// is false), that is an error rather than a hang.
 func Confirm(in io.Reader, out io.Writer, interactive, yes bool) error {
 	if yes {
 		return nil
@@ -45,10 +45,10 @@ func Confirm(in io.Reader, out io.Writer, interactive, yes bool) error {
 // ErrInterrupted is Ctrl-C before anything was bought.
 var ErrInterrupted = Exit(ExitInterrupted, errors.New("stopped by Ctrl-C before anything was started"))
 
-// ConfirmUntil is confirm where Ctrl-C is caught, which is an answer, too.
+// ConfirmUntil is Confirm where Ctrl-C, which is caught, is an answer too.
 func ConfirmUntil(ctx context.Context, in io.Reader, out io.Writer, yes bool) error {
 	answer := make(chan error, 1)
-	// After Ctrl-C it waits for a line that nobody reads, until the process ends.
+	// After Ctrl-C it keeps waiting for a line that nobody reads, until the process ends.
 	go func() { answer <- Confirm(in, out, IsTerminal(in) && IsTerminal(out), yes) }()
 	select {
 	case err := <-answer:

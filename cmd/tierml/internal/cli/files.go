@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/internal/plainfile"
 )
 
-// SizeOf returns the length of a file of this host; 0 = not known.
+// SizeOf returns the length of a file on this host; 0 = unknown.
 func SizeOf(path string) int64 {
 	if info, err := os.Stat(path); err == nil {
 		return info.Size()
@@ -19,7 +19,7 @@ func SizeOf(path string) int64 {
 	return 0
 }
 
-// OpenRegular opens a file that a command line names.
+// OpenRegular opens a file named on a command line.
 func OpenRegular(path, advice string) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -34,7 +34,7 @@ func OpenRegular(path, advice string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// Unread is the output of a run whose reader may go away, as with `| head`: the run continues, and what nobody reads is dropped.
+// Unread is the output of a run whose reader may go away, as with `| head`: the run continues, and unread output is dropped.
 type Unread struct {
 	io.Writer
 	gone bool
@@ -51,7 +51,7 @@ func (u *Unread) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// StoppingWriter is an output that is no terminal, such as a file on a disk that fills. Then the work ends in order.
+// StoppingWriter is an output other than a terminal, such as a file on a disk that fills up. Then the work ends in an orderly way.
 type StoppingWriter struct {
 	io.Writer
 	Stop   func(why string)

@@ -12,21 +12,21 @@ import (
 	"github.com/tierml/tierml/internal/table"
 )
 
-// Group is a heading of the first screen with its commands, in their order there.
+// Group is a heading of the first screen with its commands, in order.
 type Group struct {
 	Title    string
 	Commands []string
 }
 
-// Arrange puts the commands of a program into groups on its first screen, in their order. It panics when a command that is
-// shown is in none, or is in one and does not exist: both are mistakes in the program.
+// Arrange puts the commands of a program into groups on its first screen, in order. It panics if a visible command is in no group, or a
+// group names one that does not exist: both are bugs.
 func Arrange(root *cobra.Command, groups []Group) {
 	byName := map[string]*cobra.Command{}
 	all := slices.Clone(root.Commands())
 	for _, cmd := range all {
 		byName[cmd.Name()] = cmd
 	}
-	cobra.EnableCommandSorting = false // the order of a group says what comes first
+	cobra.EnableCommandSorting = false // the order within a group is deliberate
 	root.RemoveCommand(all...)
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.Title, Title: g.Title})
@@ -40,7 +40,7 @@ func Arrange(root *cobra.Command, groups []Group) {
 			delete(byName, name)
 		}
 	}
-	for _, cmd := range all { // what is left is hidden, or a topic
+	for _, cmd := range all { // the remaining ones are hidden or topics
 		if byName[cmd.Name()] == nil {
 			continue
 		}
@@ -55,7 +55,7 @@ func Arrange(root *cobra.Command, groups []Group) {
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		out := cmd.OutOrStdout()
 		defer cmd.SetOut(out)
-		var text bytes.Buffer // cobra would print an error of writing next to ours
+		var text bytes.Buffer // cobra would print a write error in addition to ours
 		cmd.SetOut(&text)
 		show(cmd, args)
 		_ = table.Folded(out, func(w io.Writer) error { // the stream keeps its first error
@@ -65,15 +65,15 @@ func Arrange(root *cobra.Command, groups []Group) {
 	})
 }
 
-// help is what a command is for in one sentence, and then the rest: a long text does not repeat the short one. The first screen
-// and topics have only a long text.
+// help says in one sentence what a command is for, followed by the rest: a long text does not repeat the short one. The first screen and
+// topics have only a long text.
 const help = `{{if and .HasParent (not .IsAdditionalHelpTopicCommand)}}{{.Short}}.
 
 {{end}}{{with .Long}}{{. | trimTrailingWhitespaces}}
 
 {{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`
 
-// usage is what help and usage show below the long text. A command of its own words first how it is called, then examples.
+// usage is what help and usage show below the long text. A command shows its usage line first, then examples.
 const usage = `{{if .HasAvailableSubCommands}}Usage:
   {{.CommandPath}} COMMAND [ARGUMENT...] [--flag...]{{else}}Usage:
   {{.UseLine}}{{end}}{{if .HasExample}}
@@ -103,7 +103,7 @@ func Topic(name, short, long string) *cobra.Command {
 	return &cobra.Command{Use: name, Short: short, Long: long}
 }
 
-// HelpCommand is `help`, which takes a wrong word for a mistake, as all commands do.
+// HelpCommand is `help`, which reports an unknown word as a mistake, as all commands do.
 func HelpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "help [COMMAND | TOPIC]",

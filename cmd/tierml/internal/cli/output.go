@@ -11,12 +11,12 @@ import (
 	"github.com/tierml/tierml/internal/table"
 )
 
-// CompleteFlag lets shells complete the words that a flag takes; a command without the flag is left alone.
+// CompleteFlag lets shells complete the words that a flag accepts; a command without the flag is left alone.
 func CompleteFlag(cmd *cobra.Command, flag string, words ...string) {
 	if cmd.Flags().Lookup(flag) == nil {
 		return
 	}
-	// Its only error is that there is a function already.
+	// It fails only if there already is a function.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -27,7 +27,7 @@ func PrintDoubts(errOut io.Writer, doubts []string) {
 	}
 }
 
-// OnTheWay returns where commands say what they wait for: programs that read a form get that form only.
+// OnTheWay returns where commands say what they are waiting for: programs that parse the output get only the output.
 func OnTheWay(out io.Writer, format string) io.Writer {
 	if ForPeople(format) {
 		return out
@@ -35,10 +35,10 @@ func OnTheWay(out io.Writer, format string) io.Writer {
 	return io.Discard
 }
 
-// FormatHTML is the form of what has a page.
+// FormatHTML is the form of commands that have a page.
 const FormatHTML = "html"
 
-// OutputFlag gives a command that lists something the flag -o; more are forms that others do not have.
+// OutputFlag gives a command that lists something the flag -o; more are forms that only this command has.
 func OutputFlag(cmd *cobra.Command, format *string, more ...string) {
 	forms := append(table.Formats(), more...)
 	cmd.Flags().StringVarP(format, "output", "o", table.Plain, "output `format`: "+strings.Join(forms, ", "))
@@ -46,16 +46,16 @@ func OutputFlag(cmd *cobra.Command, format *string, more ...string) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return CheckFormat(*format, more...) }
 }
 
-// CheckFormat refuses an unknown format before any work is done.
+// CheckFormat rejects an unknown format before any work is done.
 func CheckFormat(format string, more ...string) error {
 	forms := append(table.Formats(), more...)
-	if slices.Contains(forms, format) || format == table.Text { // another word for table, as some commands had it
+	if slices.Contains(forms, format) || format == table.Text { // another name for table, which some commands had
 		return nil
 	}
 	return Usage(fmt.Errorf("output format %q does not exist%s; write -o %s", format, DidYouMean(format, forms), strings.Join(forms, ", -o ")))
 }
 
-// ForPeople reports whether a form is read by people, so that words around it do no harm.
+// ForPeople reports whether people read a form, so that text around it does no harm.
 func ForPeople(format string) bool {
 	return format == table.Plain || format == table.Wide || format == table.Text
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Since reads a time, or a length before now.
+// Since parses a time, or a duration before now.
 func Since(text string, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
