@@ -25,7 +25,7 @@ const (
 	labelQueue     = "kueue.x-k8s.io/queue-name"
 	labelGroup     = "kueue.x-k8s.io/pod-group-name"
 	noteGroupCount = "kueue.x-k8s.io/pod-group-total-count"
-	// noteRetriable says whether others may follow when all pods of a group have ended. Else Kueue ends it then, and frees its quota.
+	// noteRetriable is "false" where no pods may follow once all of a group have ended: Kueue then ends it, and frees its quota.
 	noteRetriable = "kueue.x-k8s.io/retriable-in-group"
 )
 
