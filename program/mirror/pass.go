@@ -137,12 +137,13 @@ func (p *pass) once(ctx context.Context, all listing) (entries []Entry, after li
 			changed = append(changed, f)
 		}
 	}
-	read, err := p.readAll(ctx, changed)
+	read, sent, err := p.readAll(ctx, changed)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	after, err = p.begin() // also: a file that was opened for writing while it was read may have only a part of what comes
-	if err != nil {
+	// At once: sending takes longer than reading. Also, a file that was opened for writing while it was read may have only a part of what comes.
+	after, err = p.begin()
+	if err := errors.Join(err, sent()); err != nil {
 		return nil, nil, false, err
 	}
 	foreign, listed := setOf(p.foreign), p.listed
@@ -210,8 +211,8 @@ func setOf(names []string) map[string]bool {
 // replace reports whether a chunk is not in the store, or in a pack that is to be replaced. The caller holds the lock.
 func (p *pass) replace(hash string) bool { return hash != hole && !p.freshLocked(hash) }
 
-// readAll reads files, the small ones first: a large one must not delay many others.
-func (p *pass) readAll(ctx context.Context, files listing) (read map[string]*look, err error) {
+// readAll reads files, the small ones first: a large one must not delay many others. Their looks are complete when sent returns.
+func (p *pass) readAll(ctx context.Context, files listing) (read map[string]*look, sent func() error, err error) {
 	read = map[string]*look{}
 	slices.SortStableFunc(files, func(a, b found) int { return cmp.Compare(a.data(), b.data()) })
 	group, within := errgroup.WithContext(ctx)
@@ -221,14 +222,14 @@ func (p *pass) readAll(ctx context.Context, files listing) (read map[string]*loo
 		l, err := p.read(within, packer, f)
 		if err != nil {
 			_ = group.Wait() // it has the same cause
-			return nil, err
+			return nil, nil, err
 		}
 		if l != nil {
 			read[f.name] = l
 		}
 	}
 	packer.flush(within)
-	return read, group.Wait()
+	return read, group.Wait, nil
 }
 
 // replaced reports whether another file has taken the place of one that was read, which is whole: programs write under another name,
