@@ -2,7 +2,6 @@ package input
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 
@@ -25,7 +24,6 @@ func Plain(r io.Reader) (io.ReadCloser, error) {
 	if err != nil && !errors.Is(err, io.EOF) && len(first) == 0 {
 		return nil, errors.Join(err, plain.Close())
 	}
-	text := bytes.IndexByte(first, 0) < 0
 	switch {
 	case drawn().Match(first):
 		return nil, errors.Join(errDrawn, plain.Close())
@@ -35,10 +33,8 @@ func Plain(r io.Reader) (io.ReadCloser, error) {
 			return nil, errors.Join(err, plain.Close())
 		}
 		return opened{table, plain}, nil
-	case text && bytes.IndexByte(first, '\r') >= 0 && bytes.IndexByte(first, '\n') < 0:
-		return opened{carriageReturns{in}, plain}, nil
 	}
-	return opened{in, plain}, nil
+	return opened{decompress.Lines(in), plain}, nil
 }
 
 // drawn is the beginning of a table with a line of dashes below its header, or around it.
@@ -50,16 +46,4 @@ var errDrawn = errors.New("it is a table drawn with bars and dashes, as Markdown
 type opened struct {
 	io.Reader
 	io.Closer
-}
-
-type carriageReturns struct{ in io.Reader }
-
-func (c carriageReturns) Read(p []byte) (int, error) {
-	n, err := c.in.Read(p)
-	for i, b := range p[:n] {
-		if b == '\r' {
-			p[i] = '\n'
-		}
-	}
-	return n, err
 }

@@ -75,6 +75,27 @@ func Reader(r io.Reader) (io.ReadCloser, error) {
 	return b, nil
 }
 
+// Lines returns a text with newlines where its lines end with carriage returns alone, as old spreadsheets write them. Anything else is unchanged.
+func Lines(in *bufio.Reader) *bufio.Reader {
+	first, _ := in.Peek(in.Size()) // an error comes again
+	if bytes.IndexByte(first, '\r') < 0 || bytes.ContainsAny(first, "\n\x00") {
+		return in
+	}
+	return bufio.NewReader(carriageReturns{in})
+}
+
+type carriageReturns struct{ in io.Reader }
+
+func (c carriageReturns) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	for i, b := range p[:n] {
+		if b == '\r' {
+			p[i] = '\n'
+		}
+	}
+	return n, err
+}
+
 // counter counts what is read.
 type counter struct {
 	from io.Reader
@@ -270,6 +291,8 @@ var foreign = []struct {
 	{pattern.Of(`^SQLite format 3`), "it is an SQLite database: `sqlite3 -header -csv OLD 'SELECT * FROM table' >NEW` writes a table as CSV"},
 	{pattern.Of(`^\x{fffd}[\x02-\x05][^ -~]`), "it is a pickle of Python: write its table as CSV or Parquet"},
 	{pattern.Of(`^(RD[AX][23]\n|[XB]\n\x00)`), "it is data of R: write.csv(x, NEW, row.names = FALSE) writes a table as CSV"},
+	{pattern.Of(`^\s*(%[^\n]*\n\s*)*\\(begin|documentclass)\b`), "it is LaTeX: write its table as CSV"},
+	{pattern.Of(`^-?[\d.]+ [^|\n]*\|\w*([ \t]+[^\s|:]+(:-?[\d.]+)?)*[ \t]+[A-Za-z_][^\s|:]*:-?[\d.]+[^|\n]*\n`), "it is data of Vowpal Wabbit: write it as CSV with a column for each feature, or as LIBSVM with numbers for their names"},
 	{pattern.Of(`(?i)^\s*<(!doctype|html|table)`), "it is a web page: the download failed, or the address was that of a page about the file; write its table as CSV"},
 	{pattern.Of(`^version https://git-lfs`), "it is a pointer to a file in Git LFS: fetch that with `git lfs pull`"},
 }

@@ -70,7 +70,8 @@ func TestReader(t *testing.T) {
 func TestForeign(t *testing.T) {
 	for in, want := range map[string]string{
 		"PK\x03\x04rest": "zip", "ARROW1\x00\x00": "Arrow", "\x5d\x00\x00\x80": "LZMA", "PAR1....": "Parquet", "\xfd7zXZ\x00": "xz", "%PDF-1.7": "PDF",
-		"% Iris\n%\n@RELATION iris\n": "ARFF", "\n <Table>": "web page", "SQLite format 3\x00": "sqlite3 -header", "\x80\x04\x95\x00": "pickle", "ORC\n\x06": "ORC",
+		"% Iris\n%\n@RELATION iris\n": "ARFF", "\n <Table>": "web page", "% a\n\\begin{tabular}{r}\n": "LaTeX", "-1 2 'x |f price:0.23 size:1\n": "Vowpal Wabbit", "1 | age:.5\n": "Vowpal Wabbit",
+		"SQLite format 3\x00": "sqlite3 -header", "\x80\x04\x95\x00": "pickle", "ORC\n\x06": "ORC",
 		"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "spreadsheet", "X\n\x00\x00": "data of R", "\x93NUMPY\x01": "NumPy", "\x89HDF": "HDF5", "7z\xbc\xaf'\x1c": "archive",
 		"a.csv" + strings.Repeat("\x00", 252) + "ustar\x00": "archive",
 	} {
@@ -78,7 +79,7 @@ func TestForeign(t *testing.T) {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
-	for _, in := range []string{"PARTY,COUNT\n", "PK,a\n", "%,a\n", "\xff", "ORC,a\n", "X\n1\n", "7z,a\n", "relation,a\n"} {
+	for _, in := range []string{"PARTY,COUNT\n", "PK,a\n", "%,a\n", "\xff", "ORC,a\n", "X\n1\n", "7z,a\n", "relation,a\n", "1 | good film\n", "1 |12:30\n", "1 |a:2| b:3\n"} {
 		if _, err := Reader(strings.NewReader(in)); err != nil {
 			t.Errorf("%q: %v", in, err)
 		}

@@ -119,7 +119,7 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 		return nil, fmt.Errorf("price history: %w", err)
 	}
 	defer stream.Close()
-	plain := bufio.NewReader(stream)
+	plain := decompress.Lines(bufio.NewReader(stream))
 	c := newCollector(o.withDefaults())
 	if isJSON(plain) {
 		err = readJSON(plain, c)
