@@ -13,7 +13,7 @@ import (
 
 const billingExport = "GCP billing export"
 
-// bills are the forms in which Google says what machines have cost.
+// bills are the formats in which Google exports the costs of machines.
 var bills = []invoice.Form{
 	{Name: billingExport, Looks: "a detailed GCP billing export (resource.name ...)", Columns: [4]string{"resource.name", "usage_start_time", "usage_end_time", "cost"},
 		Kind: "sku.description", Traffic: isTraffic},
@@ -21,11 +21,11 @@ var bills = []invoice.Form{
 	{Name: billingExport, First: "{[", Read: exportJSON},
 }
 
-// isTraffic distinguishes what machines sent, such as "Network Inter Zone Data Transfer Out", from their time.
+// isTraffic distinguishes machines' traffic, such as "Network Inter Zone Data Transfer Out", from their time.
 func isTraffic(sku string) bool { return strings.HasPrefix(sku, "Network ") }
 
-// exportJSON reads Google's detailed usage cost export as BigQuery writes it: objects, one after the other or in a list.
-// Credits, such as discounts, are part of the cost.
+// exportJSON reads Google's detailed usage cost export as BigQuery writes it: consecutive objects or a list. Credits,
+// such as discounts, are part of the cost.
 func exportJSON(r *bufio.Reader) (lines []invoice.Line, err error) {
 	if head, _ := r.Peek(1); head[0] == '[' {
 		var all []exported

@@ -49,7 +49,7 @@ type Block struct {
 	ExtraNotice time.Duration `yaml:"extra_notice"`
 }
 
-// Shared returns what blocks have in common: names of clusters are those of a project.
+// Shared returns the fields that all blocks share: cluster names are unique within a project.
 func (b *Block) Shared() *config.Installation {
 	b.Installation.Project = b.Project
 	return &b.Installation
@@ -60,7 +60,7 @@ const debian = "projects/debian-cloud/global/images/family/debian-12"
 // deepLearning is Google's own image with drivers for GPUs.
 const deepLearning = "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-580"
 
-// image returns what the job's machines boot from.
+// image returns the image that the job's machines boot from.
 func image(job *config.Job) string {
 	if job.WantsGPUs() {
 		return of(job).GPUImage
@@ -68,7 +68,7 @@ func image(job *config.Job) string {
 	return of(job).Image
 }
 
-// Terms are what job files have to know of Compute Engine.
+// Terms describe Compute Engine's part of job files.
 var Terms = config.Provider{
 	Name: Name, Title: "Compute Engine",
 	Mistaken:    map[string]string{"gcp": "Google's cloud is called gce here", "google": "Google's cloud is called gce here"},
@@ -87,13 +87,13 @@ var Terms = config.Provider{
 	Play: &config.Play{Rules: "gce-spot", Notice: 30 * time.Second, OwnRules: []string{"gce-spot", "gce-preemptible"}},
 }
 
-// longestNotice is the longest that may be requested.
+// longestNotice is the longest notice that may be requested.
 const longestNotice = 2 * time.Minute
 
 // label is a label's value, or a name of a project, type or tag.
 var label = pattern.Of(`^[a-z0-9_-]{1,63}$`)
 
-// Check is of what only Compute Engine has.
+// Check checks what is specific to Compute Engine.
 func (b *Block) Check(c *config.Checker) {
 	config.Default(c, "image", &b.Image, debian)
 	config.Default(c, "disk_type", &b.DiskType, "pd-balanced")
@@ -114,10 +114,11 @@ func (b *Block) Check(c *config.Checker) {
 	}
 }
 
-// forN1 are models that Compute Engine attaches to N1 machines: no type has them of its own (its documentation, "GPU machine types").
+// forN1 are GPU models that Compute Engine attaches to N1 machines: no type includes them (its documentation, "GPU
+// machine types").
 var forN1 = []string{"K80", "T4", "V100"}
 
-// checkGPUs refuses a job that could do with such models alone.
+// checkGPUs refuses a job that accepts only such models.
 func checkGPUs(c *config.Checker) {
 	wanted := slices.Clone(c.Job.Resources.GPU)
 	for _, m := range c.Job.Resources.AnyOf {
@@ -130,7 +131,7 @@ func checkGPUs(c *config.Checker) {
 		"write one that they have: L4, A100, H100, H200, B200 or RTX-PRO-6000; or cloud: ec2")
 }
 
-// checkLabels checks what becomes a label, or a part of a name.
+// checkLabels checks values that become a label or part of a name.
 func (b *Block) checkLabels(c *config.Checker) {
 	if b.Owner != "" && !label().MatchString(b.Owner) {
 		c.Fault("owner", fmt.Sprintf("%q cannot be a label", b.Owner), "write small letters, digits, dashes and underscores")

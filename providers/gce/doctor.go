@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// doctorAPI is what the doctor asks of a project.
+// doctorAPI is what the doctor needs from a project.
 type doctorAPI interface {
 	Zones(context.Context) ([]string, error)
 	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
@@ -31,8 +31,8 @@ type doctorAPI interface {
 	Services(ctx context.Context, names []string) (map[string]string, error)
 }
 
-// Permissions that a job server needs; terraform/gcp gives them: those that look on the project, those that change something
-// under a condition on names, of which the project itself knows nothing.
+// Permissions that a job server needs; terraform/gcp grants them: read permissions on the project, write permissions
+// under a condition on names, which the project's own answer does not include.
 var (
 	looks = []string{
 		"compute.instances.get", "compute.instances.list", "compute.machineTypes.get", "compute.machineTypes.list", "compute.zoneOperations.get",
@@ -44,7 +44,7 @@ var (
 	}
 )
 
-// services returns those of Google's that a run asks.
+// services returns those of Google's services that a run calls.
 func services(g *Block) []string {
 	names := []string{"compute.googleapis.com", "iam.googleapis.com", "storage.googleapis.com"}
 	if g.StoreTokens {
@@ -58,7 +58,7 @@ const (
 	credentialsAdvice = "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS; gcloud auth list shows whose they are"
 )
 
-// checks returns those of a job with cloud: gce.
+// checks returns the checks of a job with cloud: gce.
 func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) []doctor.Check {
 	var project doctorAPI
 	g := of(job)
@@ -134,7 +134,7 @@ func granted(ctx context.Context, project doctorAPI) (string, error) {
 	return fmt.Sprintf("all %d are granted on the project", len(looks)+len(changes)), nil
 }
 
-// checkAPIs checks whether the services are on. Compute Engine's is, as it has answered.
+// checkAPIs checks whether the services are enabled. Compute Engine is, since it has answered.
 func checkAPIs(ctx context.Context, project doctorAPI, services []string) (string, error) {
 	states, err := project.Services(ctx, services)
 	if err != nil {
@@ -222,7 +222,7 @@ func checkNetwork(ctx context.Context, project doctorAPI, g *Block) (string, err
 	return "machines get addresses of " + addresses, nil
 }
 
-// checkList checks whether Google's price list can be had, unless the job brings a catalog along.
+// checkList checks whether Google's price list is available, unless the job has its own catalog.
 func checkList(ctx context.Context, project doctorAPI, g *Block) (string, error) {
 	if g.Catalog != "" {
 		return "on-demand prices are of the job's own catalog", nil
@@ -233,8 +233,8 @@ func checkList(ctx context.Context, project doctorAPI, g *Block) (string, error)
 	return "the Cloud Billing Catalog answers", nil
 }
 
-// checkQuotas looks at the vCPUs of all families together; PREEMPTIBLE_CPUS is that of Spot machines, unless it is 0: then they
-// count against CPUS.
+// checkQuotas compares the quota of vCPUs of all families; PREEMPTIBLE_CPUS applies to Spot machines, unless it is 0:
+// then they count against CPUS.
 func checkQuotas(ctx context.Context, project doctorAPI, job *config.Job, types map[string]market.InstanceType) (string, error) {
 	quotas, err := project.Quotas(ctx)
 	if err != nil {
@@ -263,7 +263,7 @@ func checkQuotas(ctx context.Context, project doctorAPI, job *config.Job, types 
 	for _, q := range gpuQuotas(job, slices.Collect(maps.Values(types))) {
 		have, told := limit[q.name]
 		switch {
-		case !told: // those of newer models are not among a region's
+		case !told: // quotas of newer models are not listed per region
 			return "", doctor.Warn("look at the console: IAM, Quotas, GPUs", "%s, and quota %s is not listed", said, q.name)
 		case have.Limit-have.Used < q.wanted:
 			return "", doctor.Wrong("ask for more in the console: IAM, Quotas, "+q.name+" in "+of(job).Region+", and GPUS_ALL_REGIONS", "%s: %.0f of %.0f are free; the job may want %.0f",
@@ -274,13 +274,14 @@ func checkQuotas(ctx context.Context, project doctorAPI, job *config.Job, types 
 	return said, nil
 }
 
-// gpuQuota is how many GPUs a job takes of a quota at most.
+// gpuQuota is the most GPUs that a job uses of a quota.
 type gpuQuota struct {
 	name   string
 	wanted float64
 }
 
-// gpuQuotas returns the quotas of the GPUs that a job's types have, sorted: NVIDIA_L4_GPUS, and PREEMPTIBLE_NVIDIA_L4_GPUS of Spot machines.
+// gpuQuotas returns the quotas for the GPUs of a job's types, sorted: NVIDIA_L4_GPUS, and PREEMPTIBLE_NVIDIA_L4_GPUS
+// for Spot machines.
 func gpuQuotas(job *config.Job, types []market.InstanceType) (quotas []gpuQuota) {
 	most := map[string]int{}
 	for _, t := range types {

@@ -10,22 +10,23 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// disks are what a GiB costs a month in us-central1, us-east1 and us-west1, by the disk's type (Compute Engine, "Disk and image pricing": 200 GB
-// a month are $8 of pd-standard and $34 of pd-ssd).
+// disks are monthly prices per GiB in us-central1, us-east1 and us-west1, by the disk's type (Compute Engine, "Disk and
+// image pricing": 200 GB a month are $8 of pd-standard and $34 of pd-ssd).
 var disks = map[string]market.USD{
 	"pd-standard": 4 * market.Dollar / 100, "pd-balanced": 10 * market.Dollar / 100, "pd-ssd": 17 * market.Dollar / 100,
 }
 
-// address is per hour of an external IPv4 address in use (VPC network pricing, October 2026; Spot VMs pay half, and are counted in full).
+// address is the hourly price of an external IPv4 address in use (VPC network pricing, October 2026; Spot VMs pay half,
+// but are counted in full).
 const address = 5 * market.Dollar / 1000
 
-// feesOf returns what is billed of each machine besides its hours. A disk of a type that is not listed counts as
-// pd-balanced.
+// feesOf returns what is billed for each machine in addition to its hours. A disk of a type that is not listed
+// counts as pd-balanced.
 func (b *Block) feesOf() market.Fees {
 	return config.MachineFees(b.Disk, cmp.Or(disks[b.DiskType], disks["pd-balanced"]), address, b.ExternalIP)
 }
 
-// billed says what the rule book adds.
+// billed adds the fees to the rule book.
 func billed(m *local.Market, job *config.Job) {
 	fees := of(job).feesOf()
 	said := fmt.Sprintf("a disk of %d GiB", fees.DiskGiB)

@@ -53,7 +53,7 @@ func (Provider) Facts() providers.Facts {
 	}
 }
 
-// engine is everything used of Compute Engine.
+// engine is the part of Compute Engine that is used.
 type engine interface {
 	providers.Account
 	marketAPI
@@ -135,8 +135,8 @@ func fetch(address string) string {
     "$store/storage/v1/b/` + bucket + "/o/" + url.PathEscape(object) + `?alt=media" <<<"Authorization: Bearer $token"`
 }
 
-// startupScript returns the script that Compute Engine's guest runs after boot. It contains no secrets: what only this machine may know is
-// in a separate attribute, which the agent reads.
+// startupScript returns the script that Compute Engine's guest runs after boot. It contains no secrets: what only this
+// machine may know is in a separate attribute, which the agent reads.
 func startupScript(at *config.Installation, closed providers.Closing, minutes int) string {
 	b := Provider{}.Boot(at)
 	b.Closed = closed

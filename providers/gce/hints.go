@@ -13,12 +13,13 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// This file queries what Compute Engine publishes about capacity: priors of the policies until a job has seen for itself.
+// This file queries what Compute Engine publishes about capacity: priors for the policies until a job has data of its
+// own.
 
 // maxAsked is the number of pools about which Compute Engine is queried, one at a time.
 const maxAsked = 24
 
-// forecast asks Compute Engine what would become of a request for all of the job's machines in each pool.
+// forecast gets Compute Engine's forecast for a request for all of the job's machines in each pool.
 func forecast(ctx context.Context, m *local.Market, job *config.Job, account marketAPI) {
 	names, machines := providers.WantedTypes(m, job)
 	m.Told = map[market.Pool]bidding.Hints{}
@@ -31,7 +32,7 @@ func forecast(ctx context.Context, m *local.Market, job *config.Job, account mar
 			break
 		}
 		a, told, err := account.CapacityAdvice(ctx, on.Pool, machines)
-		if err != nil { // the rest would fail alike
+		if err != nil { // the others would fail the same way
 			m.Sources = append(m.Sources, "Capacity: unknown; "+providers.FirstLine(err)+".")
 			return
 		}
@@ -40,7 +41,7 @@ func forecast(ctx context.Context, m *local.Market, job *config.Job, account mar
 		}
 		h := bidding.Hints{Placement: bidding.Hint{Value: 10 * a.Obtainability, At: job.Local.Start}}
 		if h.Placement.Value == 0 {
-			h.Placement.Value = 0.1 // 0 is unknown
+			h.Placement.Value = 0.1 // 0 means unknown
 		}
 		if a.Uptime > 0 {
 			h.Uptime = bidding.Hint{Value: a.Uptime.Hours(), At: job.Local.Start}
@@ -55,8 +56,8 @@ func forecast(ctx context.Context, m *local.Market, job *config.Job, account mar
 	}
 }
 
-// warnOfQuotas warns where less of the project's quotas is free than the job may want. Spot machines count against
-// PREEMPTIBLE_CPUS, and where that is 0 against CPUS.
+// warnOfQuotas warns when less of the project's quotas is free than the job may want. Spot machines count against
+// PREEMPTIBLE_CPUS, or against CPUS if that is 0.
 func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account marketAPI) {
 	quotas, err := account.Quotas(ctx)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// marketAPI is what a plan asks of Compute Engine.
+// marketAPI is what a plan needs from Compute Engine.
 type marketAPI interface {
 	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
 	Zones(context.Context) ([]string, error)
@@ -32,14 +32,15 @@ type marketAPI interface {
 	Quotas(context.Context) ([]provisioner.Quota, error)
 }
 
-// lookBack is how much price history is requested.
+// lookBack is the length of the requested price history.
 const lookBack = 90 * 24 * time.Hour
 
-// soldTo returns what Compute Engine sells to a job: on-demand prices of the job's own catalog, or else of Google's price list, which
-// is kept for a day in a folder; Spot prices come from the job's own list, from the API, or else from the price list.
+// soldTo returns what Compute Engine sells to a job: on-demand prices from the job's own catalog, or else from Google's
+// price list, which is cached in a folder for a day; Spot prices come from the job's own list, from the API, or else
+// from the price list.
 func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder string) (*local.Market, error) {
 	if of(job).Endpoint != "" {
-		folder = "" // what is there may sell at other prices than Google
+		folder = "" // the server there may sell at other prices than Google
 	}
 	m := &local.Market{}
 	zones, err := job.Resources.Zones, error(nil)
@@ -77,10 +78,10 @@ func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder stri
 	return m, nil
 }
 
-// book is Google's price list of a region, for the machine types that some of its zones have.
+// book returns Google's price list of a region, for the machine types that some of its zones have.
 func book(account marketAPI, region string, zones []string, folder string) *pricelist.Book {
 	return &pricelist.Book{Name: "Cloud Billing Catalog", Provider: Name, Region: region, Folder: folder,
-		Ask: func(ctx context.Context, _ []string) ([]pricelist.Offer, error) { // it comes as a whole
+		Ask: func(ctx context.Context, _ []string) ([]pricelist.Offer, error) { // it is served as a whole
 			var pages bytes.Buffer
 			if err := account.PriceList(ctx, func(skus []byte) (bool, error) { pages.Write(skus); return true, nil }); err != nil {
 				return nil, err
@@ -105,7 +106,7 @@ func book(account marketAPI, region string, zones []string, folder string) *pric
 		}}
 }
 
-// typesIn returns a zone's machine types, their GPUs by the names that job files have.
+// typesIn returns a zone's machine types, with GPUs named as in job files.
 func typesIn(ctx context.Context, account interface {
 	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
 }, zone string) ([]market.InstanceType, error) {
@@ -116,7 +117,7 @@ func typesIn(ctx context.Context, account interface {
 	return types, err
 }
 
-// askCatalog asks the price list for what the region sells.
+// askCatalog gets what the region sells from the price list.
 func askCatalog(ctx context.Context, m *local.Market, job *config.Job, book *pricelist.Book) (*pricelist.Answer, error) {
 	return providers.AskCatalog(ctx, m, job, nil, book, func(kind string) (problem, instead string) {
 		return fmt.Sprintf("no price of %s in %s can be made of Google's price list: there is no such type in the job's zones, or it is not sold by cores and memory alone",
@@ -124,7 +125,7 @@ func askCatalog(ctx context.Context, m *local.Market, job *config.Job, book *pri
 	})
 }
 
-// pricesOfList returns the price list's Spot prices, in every zone.
+// pricesOfList returns the price list's Spot prices, for every zone.
 func pricesOfList(job *config.Job, listed *pricelist.Answer, zones []string) (*trace.Trace, error) {
 	points := map[market.Pool][]market.PricePoint{}
 	for _, o := range listed.Offers {
@@ -142,7 +143,7 @@ func pricesOfList(job *config.Job, listed *pricelist.Answer, zones []string) (*t
 	return &trace.Trace{Markets: trace.Of(points)}, nil
 }
 
-// ownPrices reads the job's own prices. Those of a whole region, which a price list has, hold in each of its zones.
+// ownPrices reads the job's own prices. Prices of a whole region, which a price list has, apply to each of its zones.
 func ownPrices(job *config.Job, zones []string) (*trace.Trace, error) {
 	read, err := local.ReadPricesOf(of(job).Prices, Name)
 	if err != nil {
@@ -169,7 +170,7 @@ func ownPrices(job *config.Job, zones []string) (*trace.Trace, error) {
 	return trace.New(t.Markets, read.Summary), nil
 }
 
-// history asks the API what the Spot prices of the types that will do were.
+// history gets the past Spot prices of suitable types from the API.
 func history(ctx context.Context, job *config.Job, account marketAPI, catalog *market.Catalog, zones []string) (*trace.Trace, error) {
 	var pools []market.Pool
 	for _, kind := range catalog.Types(of(job).Region) {
@@ -201,8 +202,8 @@ func history(ctx context.Context, job *config.Job, account marketAPI, catalog *m
 	return t, nil
 }
 
-// try checks whether every pool's machine type is sold in its zone. Compute Engine has no trial of a launch: permissions,
-// image and network are not looked at, nor capacity and quotas.
+// try checks whether every pool's machine type is sold in its zone. Compute Engine cannot try a launch: permissions,
+// image, network, capacity and quotas are not checked.
 func try(ctx context.Context, account marketAPI, pools []market.Pool) error {
 	sold := map[string][]market.InstanceType{}
 	for _, p := range pools {

@@ -10,13 +10,13 @@ import (
 	"github.com/tierml/tierml/providers/gce/api"
 )
 
-// What a cloud that plays Compute Engine takes for an image and for a project: any.
+// Image and project for a cloud that emulates Compute Engine, which accepts any.
 const (
 	anyImage   = "projects/tierml/global/images/agent"
 	anyProject = "fake-project"
 )
 
-// open makes the adapter for Compute Engine itself, or what is at the job's endpoint.
+// open makes the adapter for Compute Engine itself, or for the job's endpoint.
 func open(ctx context.Context, job *config.Job, s providers.Session) (engine, error) {
 	b := of(job)
 	c := api.Config{
@@ -32,20 +32,20 @@ func open(ctx context.Context, job *config.Job, s providers.Session) (engine, er
 	return made(api.New(ctx, c))
 }
 
-// openPlayed makes the adapter for a cloud of this program that speaks Compute Engine's API.
+// openPlayed makes the adapter for one of this program's clouds that speaks Compute Engine's API.
 func openPlayed(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
 	book, _, _ := strings.Cut(job.Local.Rules, "+")
 	c := api.Config{
 		Project: anyProject, Region: s.Region, Cluster: s.Run, Endpoint: s.Played, Image: anyImage, GPUs: job.WantsGPUs(), Preemptible: book == "gce-preemptible",
 		PollInterval: s.Poll, ShutdownTime: job.Local.Notice, Clock: s.Clock, Log: s.Log,
 	}
-	if !c.Preemptible { // those have 24 hours, and take no other
+	if !c.Preemptible { // preemptible machines have 24 hours, and accept no other limit
 		c.MaxRun = leash(job.MaxDuration, s.Clock.ToMarket(10*time.Minute))
 	}
 	return made(api.New(ctx, c))
 }
 
-// made keeps a nil out of the interface.
+// made keeps a nil pointer out of the interface.
 func made(cloud *api.Cloud, err error) (engine, error) {
 	if err != nil {
 		return nil, err
@@ -53,11 +53,11 @@ func made(cloud *api.Cloud, err error) (engine, error) {
 	return cloud, nil
 }
 
-// longestLeash is the longest that Compute Engine takes.
+// longestLeash is the longest that Compute Engine accepts.
 const longestLeash = 120 * 24 * time.Hour
 
-// leash is after how long Compute Engine deletes a machine by itself, should no controller be left to do it: some minutes, as the
-// clock on the wall goes, after the run would have been ended.
+// leash returns how long after its launch Compute Engine deletes a machine by itself, in case no controller is left to
+// do it: some wall-clock minutes after the run would have been ended.
 func leash(run, after time.Duration) time.Duration {
 	return min(max(run.Round(time.Second)+after.Round(time.Second), time.Minute), longestLeash)
 }

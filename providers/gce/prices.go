@@ -13,14 +13,14 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// orPlanned asks the provider for prices, until it refuses; from then on those of the plan hold.
+// orPlanned gets prices from the provider until it refuses; from then on the plan's prices apply.
 type orPlanned struct {
 	providers.Account
 	planned providers.Planned
 	denied  atomic.Bool
 }
 
-// RunKeys returns the account's.
+// RunKeys returns the account's keys.
 func (o *orPlanned) RunKeys(ctx context.Context, run string, folder location.Place) (blob.Keys, bool, error) {
 	keys, ok := o.Account.(providers.RunKeys)
 	if !ok {

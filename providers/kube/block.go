@@ -78,7 +78,7 @@ type Block struct {
 	PricesOf string `yaml:"prices_of"`
 }
 
-// Terms are what job files have to know of Kubernetes.
+// Terms describe Kubernetes' part of job files.
 var Terms = config.Provider{
 	Name: Name, Title: "Kubernetes",
 	Mistaken: map[string]string{"k8s": "a Kubernetes cluster is called kubernetes here", "gke": "a cluster is called kubernetes here, whoever runs it",
@@ -98,7 +98,7 @@ var Terms = config.Provider{
 
 var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// Check is of what only Kubernetes has.
+// Check checks what is specific to Kubernetes.
 func (b *Block) Check(c *config.Checker) {
 	config.Default(c, "namespace", &b.Namespace, "tierml")
 	config.Default(c, "wait", &b.Wait, 20*time.Minute)
@@ -149,8 +149,8 @@ const gpus = "nvidia.com/gpu"
 
 var extended = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
-// size fills in vCPUs and memory of a pod by the smallest type that the job names, where all are known without asking a cloud. What is
-// left is the node's: the kubelet's reserve and its daemons.
+// size sets a pod's vCPUs and memory from the smallest type that the job names, if all are known without calling a
+// cloud. The rest is left to the node: the kubelet's reserve and its daemons.
 func (b *Block) size(c *config.Checker) {
 	var least market.InstanceType
 	for _, name := range append(providers.NamedTypes(c.Job), c.Job.Reliable.Type) {
@@ -171,7 +171,7 @@ func (b *Block) size(c *config.Checker) {
 	}
 }
 
-// checkResources objects to names that are not those of extended resources, and to GPUs other than those that the job asks for.
+// checkResources rejects invalid names of extended resources, and GPUs that contradict the job's own.
 func (b *Block) checkResources(c *config.Checker) {
 	asked := slices.Clone(c.Job.Resources.GPU)
 	for _, m := range c.Job.Resources.AnyOf {
@@ -191,7 +191,7 @@ func (b *Block) checkResources(c *config.Checker) {
 			c.Fault("resources", fmt.Sprintf("give a pod %d GPUs, and the job asks for %s", n, g), "all pods of a job have as many; write the same number")
 		}
 	}
-	for name, n := range b.Resources { // any order: each is judged alone
+	for name, n := range b.Resources { // any order: each is checked alone
 		if n < 1 || !extended.MatchString(name) || strings.Contains(name, "kubernetes.io/") {
 			c.Fault("resources", fmt.Sprintf("%s: %d is no extended resource", name, n), "write such as "+gpus+": 1; cpu, memory and disk are fields of their own")
 		}

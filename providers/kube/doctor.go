@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// doctorAPI is what the doctor asks of a cluster.
+// doctorAPI is what the doctor needs from a cluster.
 type doctorAPI interface {
 	marketAPI
 	Version(context.Context) (string, error)
@@ -25,7 +25,7 @@ type doctorAPI interface {
 
 const roleAdvice = "bind the role of deploy/kubernetes to the account that runs the job server"
 
-// checks returns those of a job with cloud: kubernetes.
+// checks returns the checks of a job with cloud: kubernetes.
 func checks(job *config.Job, connect func() (doctorAPI, error)) []doctor.Check {
 	var cluster doctorAPI
 	b := of(job)
@@ -75,7 +75,7 @@ func checks(job *config.Job, connect func() (doctorAPI, error)) []doctor.Check {
 			if err := find(job, nodes); err != nil {
 				return "", err
 			}
-			if cluster, err = connect(); err != nil { // to the cluster as it is known now
+			if cluster, err = connect(); err != nil { // to the cluster that has just been found
 				return "", err
 			}
 			return checkNodes(b, nodes)
@@ -113,7 +113,7 @@ func words(rights []api.Right) string {
 	return strings.Join(texts, ", ")
 }
 
-// extras returns extended resources as ", 1 nvidia.com/gpu".
+// extras formats extended resources as ", 1 nvidia.com/gpu".
 func extras(resources map[string]int) (text string) {
 	for _, name := range slices.Sorted(maps.Keys(resources)) {
 		text += fmt.Sprintf(", %d %s", resources[name], name)
@@ -121,7 +121,7 @@ func extras(resources map[string]int) (text string) {
 	return text
 }
 
-// checkNodes looks whether a node that is there could take a pod. An autoscaler may make others.
+// checkNodes checks whether an existing node could take a pod. An autoscaler may add others.
 func checkNodes(b *Block, nodes []api.Node) (string, error) {
 	if len(nodes) == 0 {
 		return "", doctor.Warn("nothing, when the autoscaler makes nodes as pods wait", "the cluster has no nodes now")

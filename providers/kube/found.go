@@ -12,10 +12,10 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// told reports whether the job says everything that nodes' labels could.
+// told reports whether the job already specifies everything that nodes' labels could.
 func told(job *config.Job) bool { return of(job).Nodes != "" && of(job).Region != "" }
 
-// untold returns why nothing can be found: the job leaves open what only nodes tell, and they cannot be listed.
+// untold returns the error when nodes cannot be listed and the job leaves open what only they can tell.
 func untold(job *config.Job, err error) error {
 	fields := openFields(job)
 	if !errors.Is(err, provisioner.ErrDenied) {
@@ -24,7 +24,7 @@ func untold(job *config.Job, err error) error {
 	return job.Fault(Name, fields+" cannot be found by the nodes' labels: "+providers.FirstLine(err), "write "+fields+" below kubernetes:, or "+roleAdvice)
 }
 
-// openFields names what the job leaves open, as errors and the doctor do.
+// openFields names the fields that the job leaves open, for errors and the doctor.
 func openFields(job *config.Job) string {
 	switch b := of(job); {
 	case b.Nodes != "":
@@ -35,7 +35,7 @@ func openFields(job *config.Job) string {
 	return "nodes and region"
 }
 
-// find fills in what a job leaves open, by the labels of the cluster's nodes.
+// find sets the fields that a job leaves open from the labels of the cluster's nodes.
 func find(job *config.Job, nodes []api.Node) error {
 	if told(job) {
 		return nil

@@ -32,7 +32,7 @@ type Provider struct{ providers.Base }
 
 func init() { providers.Register(Provider{}) }
 
-// Facts returns what is to be known of clusters as data. Seconds are what clouds bill nodes by.
+// Facts returns static facts about clusters. Nodes are billed by the second in most clouds.
 func (Provider) Facts() providers.Facts {
 	return providers.Facts{
 		Provider: Terms, NoBids: true, Books: []market.RuleBook{market.BySecond{Name: rules, Notice: defaultNotice}.Book()},
@@ -75,7 +75,7 @@ func (a account) RunKeys(ctx context.Context, run string, folder location.Place)
 	return a.role.RunKeys(ctx, run, folder)
 }
 
-// openFound opens a cluster; what the job leaves open, its nodes tell.
+// openFound opens a cluster, and sets what the job leaves open from its nodes.
 func openFound(ctx context.Context, job *config.Job, s providers.Session) (*api.Cloud, error) {
 	cloud, err := open(job, s)
 	if err != nil || told(job) {
@@ -104,7 +104,7 @@ func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
 	})
 }
 
-// Market returns what the cluster's nodes cost.
+// Market returns the prices of the cluster's nodes.
 func (Provider) Market(ctx context.Context, job *config.Job, _ string) (*local.Market, error) {
 	cloud, err := openFound(ctx, job, providers.Session{})
 	if err != nil {
@@ -113,7 +113,7 @@ func (Provider) Market(ctx context.Context, job *config.Job, _ string) (*local.M
 	return soldTo(ctx, job, cloud)
 }
 
-// Try has the API server look at a pod of each pool, without making any.
+// Try has the API server check a pod of each pool, without making any.
 func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (string, error) {
 	cloud, err := openFound(ctx, job, providers.Session{})
 	if err != nil {
@@ -132,26 +132,26 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 	return fmt.Sprintf("The cluster admits pods of all %d pools (dry run). Whether nodes are to be had for them shows when they wait.", len(tried)), nil
 }
 
-// Checks returns those of a job with cloud: kubernetes.
+// Checks returns the checks of a job with cloud: kubernetes.
 func (Provider) Checks(job *config.Job) []doctor.Check {
 	return checks(job, func() (doctorAPI, error) { return open(job, providers.Session{}) })
 }
 
-// Pace: the API server is near, and prices are those of the plan.
+// Pace returns short intervals: the API server is near, and prices are the plan's.
 func (Provider) Pace(*config.Job) providers.Pace {
 	return providers.Pace{Prices: 5 * time.Second, Calls: time.Minute, Lease: time.Hour}
 }
 
-// Boot is nothing: images have the program.
+// Boot returns nothing: images contain the program.
 func (Provider) Boot(*config.Installation) providers.Boot { return providers.Boot{} }
 
-// Metadata returns what a pod was given: its environment, a Secret, and SIGTERM.
+// Metadata returns a pod's inputs: its environment, a Secret, and SIGTERM.
 func (Provider) Metadata(m clock.Mapping, log *slog.Logger) node.Machine {
 	return providers.Given{ID: os.Getenv(api.EnvPod), Type: os.Getenv(api.EnvType), UserDataFile: filepath.Join(os.Getenv(api.EnvSecret), api.UserDataKey),
 		Warnings: func(ctx context.Context, f func(tiers.Warned)) error { return warnings(ctx, m, log, f) }}
 }
 
-// warnings passes SIGTERM on: the kubelet sends it at the beginning of a pod's grace, whatever ends the pod.
+// warnings passes SIGTERM on: the kubelet sends it when a pod's grace period begins, whatever ends the pod.
 func warnings(ctx context.Context, m clock.Mapping, log *slog.Logger, f func(tiers.Warned)) error {
 	notice, err := time.ParseDuration(os.Getenv(api.EnvNotice))
 	if err != nil {

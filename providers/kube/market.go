@@ -20,16 +20,17 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// marketAPI is what a plan asks of a cluster.
+// marketAPI is what a plan needs from a cluster.
 type marketAPI interface {
 	Nodes(context.Context) ([]api.Node, error)
 }
 
-// lookBack is since when prices that do not change are taken to have held.
+// lookBack is how long constant prices are assumed to have applied.
 const lookBack = 90 * 24 * time.Hour
 
-// soldTo returns what a cluster sells to a job: pods of one size, on the types of nodes that the job names or the cluster has. A pod costs
-// what the job file says, or else its share of its node. A type without a price is not offered, and named.
+// soldTo returns what a cluster sells to a job: pods of one size, on the node types that the job names or the cluster
+// has. A pod's price is the job file's, or else its share of its node's. A type without a price is not offered; Sources
+// names it.
 func soldTo(ctx context.Context, job *config.Job, cluster marketAPI) (*local.Market, error) {
 	b, m := of(job), &local.Market{}
 	nodes, err := cluster.Nodes(ctx)
@@ -87,7 +88,7 @@ func soldTo(ctx context.Context, job *config.Job, cluster marketAPI) (*local.Mar
 	return m, nil
 }
 
-// whichOf names what has no price.
+// whichOf names types without a price.
 func whichOf(unknown []string) string {
 	if len(unknown) == 0 {
 		return ": the cluster has no nodes, and the job names no types"
@@ -96,7 +97,7 @@ func whichOf(unknown []string) string {
 }
 
 // offer returns a pod on nodes of a type, and its share of the node: of vCPUs, memory or an extended
-// resource, whichever is more; 0 = unknown.
+// resource, whichever is largest; 0 = unknown.
 func (b *Block) offer(name string, nodes []api.Node, catalog *market.Catalog) (t market.InstanceType, share float64) {
 	t = market.InstanceType{Name: name, Arch: market.ArchX86, VCPU: b.CPU, MemoryMiB: b.Memory.MiB, OnDemand: b.OnDemand}
 	whole, has := market.InstanceType{}, map[string]int64{}
@@ -136,7 +137,7 @@ func (b *Block) offer(name string, nodes []api.Node, catalog *market.Catalog) (t
 	if has[gpus] == 0 {
 		has[gpus] = int64(whole.GPU.Count)
 	}
-	for name, n := range b.Resources { // any order: the most counts
+	for name, n := range b.Resources { // any order: the largest counts
 		if has[name] > 0 && share > 0 {
 			share = max(share, float64(n)/float64(has[name]))
 		}
@@ -166,7 +167,7 @@ func part(price market.USD, share float64) market.USD {
 	return market.USD(math.Ceil(float64(price) * share))
 }
 
-// spotPrices returns what a pod costs on spot nodes.
+// spotPrices returns the prices of a pod on spot nodes.
 func (b *Block) spotPrices(job *config.Job, spots *trace.Trace, pool market.Pool, share float64) (points []market.PricePoint) {
 	if b.Spot > 0 {
 		return []market.PricePoint{{At: job.Local.Start.Add(-lookBack), Price: b.Spot}}
@@ -191,13 +192,13 @@ func (b *Block) spotPrices(job *config.Job, spots *trace.Trace, pool market.Pool
 	return points
 }
 
-// typesOf returns the types of nodes that will do, sorted: those that the job names, or all.
+// typesOf returns suitable node types, sorted: those that the job names, or all.
 func typesOf(job *config.Job, nodes []api.Node, catalog *market.Catalog) []string {
 	names := map[string]bool{}
 	for _, name := range append(providers.NamedTypes(job), job.Reliable.Type) {
 		names[name] = name != ""
 	}
-	if len(providers.NamedTypes(job)) < len(job.Resources.AnyOf) { // it names sizes
+	if len(providers.NamedTypes(job)) < len(job.Resources.AnyOf) { // the job specifies sizes
 		for _, n := range nodes {
 			names[n.Type] = true
 		}
@@ -214,7 +215,7 @@ func typesOf(job *config.Job, nodes []api.Node, catalog *market.Catalog) []strin
 	return slices.Sorted(maps.Keys(names))
 }
 
-// zonesOf returns those that the job names, or those of the nodes.
+// zonesOf returns the zones that the job names, or the nodes' zones.
 func zonesOf(job *config.Job, nodes []api.Node) []string {
 	if len(job.Resources.Zones) > 0 {
 		return job.Resources.Zones

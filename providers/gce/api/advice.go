@@ -14,8 +14,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// CapacityAdvice asks what would become of a request for this many machines of a pool (advice.capacity, which needs the
-// permission compute.advice.capacity). False: it is unknown.
+// CapacityAdvice returns Compute Engine's forecast for a request for this many machines of a pool (advice.capacity,
+// which needs the permission compute.advice.capacity). It returns false if the forecast is unknown.
 func (m *Market) CapacityAdvice(ctx context.Context, p market.Pool, machines int) (provisioner.CapacityAdvice, bool, error) {
 	doing := "asking for the capacity of " + p.String()
 	if p.Provider != Provider || p.Region != m.config.Region || p.Class != market.Spot {

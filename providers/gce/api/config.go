@@ -12,80 +12,81 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Config says which project and which machines. Zero values have the defaults named; Project, Region and Cluster are
-// required, and so is Image before the first Launch.
+// Config selects the project and describes its machines. Zero values mean the defaults named; Project, Region and
+// Cluster are required, and so is Image before the first Launch.
 type Config struct {
-	// Project is the id of the project that pays, "my-project-123".
+	// Project is the id of the project to bill, "my-project-123".
 	Project string
 	// Region such as "us-central1". It is never guessed from a configuration or metadata.
 	Region string
-	// Cluster is the value of the label tierml-cluster that sets this Cloud's machines apart from all others.
+	// Cluster is the value of the label tierml-cluster, which separates this Cloud's machines from all others.
 	Cluster string
-	// Endpoint replaces Compute Engine's own address: "http://127.0.0.1:4000" of a fake cloud, or a private endpoint's
-	// https address. On a loopback address credentials are neither looked for nor sent.
+	// Endpoint replaces Compute Engine's own address: "http://127.0.0.1:4000" for a fake cloud, or a private
+	// endpoint's https address. With a loopback address, credentials are neither looked up nor sent.
 	Endpoint string
 
 	// Owner, when set, becomes the label tierml-owner: whom to ask about a machine.
 	Owner string
-	// Job, when set, becomes the label tierml-job and narrows this Cloud further: of the cluster's machines it sees and ends
-	// those of the job only.
+	// Job, when set, becomes the label tierml-job and narrows this Cloud further: it sees and ends only the job's
+	// machines.
 	Job string
-	// Labels are more, as Compute Engine takes them.
+	// Labels are additional labels, in Compute Engine's format.
 	Labels map[string]string
 	// Image is what machines boot from: "projects/debian-cloud/global/images/family/debian-12".
 	Image string
-	// GPUs: the machines have some, which cannot be moved to another host.
+	// GPUs reports that the machines have GPUs and so cannot be migrated to another host.
 	GPUs bool
-	// Disk is the boot disk, which goes with its machine.
+	// Disk is the boot disk, which is deleted with its machine.
 	Disk Disk
-	// Network and Subnetwork of the machines' only interface; none = the network "default".
+	// Network and Subnetwork of the machines' only interface; empty = the network "default".
 	Network, Subnetwork string
-	// ExternalIP gives machines a public address; without one they reach the world by the network's own gateway.
+	// ExternalIP gives machines a public address; without one they reach the internet through the network's own
+	// gateway.
 	ExternalIP bool
-	// NetworkTags are what firewall rules aim at.
+	// NetworkTags are matched by firewall rules.
 	NetworkTags []string
 	// ServiceAccount is the account that machines act as; empty = none.
 	ServiceAccount string
-	// StoreTokens is what RunKeys gives.
+	// StoreTokens configures the tokens that RunKeys returns.
 	StoreTokens StoreTokens
-	// Scopes of the service account's tokens (default cloud-platform: what it may do is for its roles to say).
+	// Scopes of the service account's tokens (default cloud-platform: its roles decide what it may do).
 	Scopes []string
-	// NoSecureBoot leaves Shielded VM's secure boot out, which images with unsigned drivers need. Its virtual trusted
-	// platform module and its integrity monitoring stay.
+	// NoSecureBoot turns off Shielded VM's secure boot, for images with unsigned drivers. The virtual trusted
+	// platform module and integrity monitoring stay on.
 	NoSecureBoot bool
-	// StartupScript is run as root when a machine has booted.
+	// StartupScript is run as root after a machine has booted.
 	StartupScript string
 
-	// Preemptible launches machines of class spot on Compute Engine's older terms: they end after 24 hours.
+	// Preemptible launches spot machines on Compute Engine's older terms: they end after 24 hours.
 	Preemptible bool
-	// ExtraNotice is how much earlier than its shutdown a Spot machine's metadata announce a preemption, such as 120 s
+	// ExtraNotice is how long before its shutdown a Spot machine's metadata announce a preemption, such as 120 s
 	// (default 0; scheduling.preemptionNoticeDuration).
 	ExtraNotice time.Duration
-	// MaxRun is how long machines may run until Compute Engine itself deletes them, whatever has become of us
-	// (default 0: forever). 30 s to 120 days; not with Preemptible.
+	// MaxRun is how long machines may run until Compute Engine itself deletes them, even if no controller is
+	// left (default 0: forever). 30 s to 120 days; not with Preemptible.
 	MaxRun time.Duration
-	// Expires is when Compute Engine deletes machines at the latest, in market time: MaxRun is cut to it (default none).
+	// Expires is when Compute Engine deletes machines at the latest, in market time: it limits MaxRun (default none).
 	Expires time.Time
 
 	// MaxAttempts is how often a call is tried before it fails (default 5).
 	MaxAttempts int
 	// AttemptTimeout bounds each try (default 30 s).
 	AttemptTimeout time.Duration
-	// PollInterval is how often Notify looks, wall-clock (default 5 s; a machine's own notice.Watch is faster).
+	// PollInterval is how often Notify polls, wall-clock (default 5 s; a machine's own notice.Watch is faster).
 	PollInterval time.Duration
-	// ShutdownTime is from the start of a preemption, when a machine begins to shut down, to its end, wall-clock
-	// (default 30 s).
+	// ShutdownTime is the wall-clock time from the start of a preemption, when a machine begins to shut down, to
+	// its end (default 30 s).
 	ShutdownTime time.Duration
-	// Settle is how long a machine may be missing from lists without anything said of its end, wall-clock
+	// Settle is how long a machine may be missing from lists with no report of its end, wall-clock
 	// (default 1 min).
 	Settle time.Duration
 	// Clock maps wall-clock to market time (default: they are the same).
 	Clock clock.Mapping
-	// Log gets what passes by itself, such as a failed look of Notify (default: nothing).
+	// Log gets events that need no action, such as a failed poll of Notify (default: nothing).
 	Log *slog.Logger
 }
 
-// Disk is a boot disk. Compute Engine encrypts all.
+// Disk is a boot disk. Compute Engine encrypts all disks.
 type Disk struct {
 	SizeGiB int64  // 0 = the image's
 	Type    string // default pd-balanced
@@ -95,8 +96,8 @@ const cloudPlatform = "https://www.googleapis.com/auth/cloud-platform"
 
 // StoreTokens are tokens for the objects of one run.
 type StoreTokens struct {
-	Give bool               // RunKeys gives some, made from this process's own
-	From oauth2.TokenSource // where that one comes from; nil = Application Default Credentials
+	Give bool               // whether RunKeys returns tokens, made from this process's own
+	From oauth2.TokenSource // source of that token; nil = Application Default Credentials
 }
 
 func (c Config) withDefaults() Config {
@@ -127,13 +128,13 @@ var (
 	regionName  = pattern.Of(`^[a-z]+-[a-z]+[0-9]+$`)
 )
 
-// Bounds of maxRunDuration, as "Limit the run time of a VM" of Compute Engine's documentation has them.
+// Bounds of maxRunDuration, from "Limit the run time of a VM" in Compute Engine's documentation.
 const (
 	minRun = 30 * time.Second
 	maxRun = 120 * 24 * time.Hour
 )
 
-// leash is after how long Compute Engine deletes a machine that is launched now; 0 = never.
+// leash returns how long after its launch Compute Engine deletes a machine that is launched now; 0 = never.
 func (c Config) leash() time.Duration {
 	d := c.MaxRun
 	if !c.Expires.IsZero() {
@@ -145,7 +146,7 @@ func (c Config) leash() time.Duration {
 	return d
 }
 
-// validate reports every fault.
+// validate returns all faults.
 func (c Config) validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

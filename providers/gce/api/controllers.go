@@ -11,19 +11,20 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// This file is for the machines on which controllers run. Neither their names nor their labels are those of a run's
-// machines: no run and no `tierml down` takes one for its own, and the account of a job server, which may end what has a
-// name that begins with the cluster's, cannot end it.
+// This file is for the machines on which controllers run. Their names and labels differ from those of a run's machines,
+// so no run and no `tierml down` mistakes one for its own, and the account of a job server, which may end machines
+// whose names begin with the cluster's, cannot end it.
 const (
 	labelControllerOf = "tierml-controller-of" // the cluster's name
 	labelRole         = "tierml-role"
 	roleController    = "controller"
 )
 
-// controllerName returns that of a cluster's controller; terraform/gcp calls its own so, too. There is one in a zone.
+// controllerName returns the name of a cluster's controller; terraform/gcp uses the same name. A zone has one
+// controller.
 func controllerName(cluster string) string { return "controller-of-" + labelValue(cluster) }
 
-// Controllers returns the machines of the cluster's controllers, also those that are stopped, in any zone of the region.
+// Controllers returns the machines of the cluster's controllers, including stopped ones, in any zone of the region.
 func (c *Cloud) Controllers(ctx context.Context) (all []provisioner.Controller, err error) {
 	filter := labelFilter(labelControllerOf, labelValue(c.config.Cluster))
 	err = c.eachInstance(ctx, "looking for the job server", filter, func() { all = nil }, func(i *computepb.Instance) error {
@@ -37,7 +38,7 @@ func (c *Cloud) Controllers(ctx context.Context) (all []provisioner.Controller, 
 	return all, err
 }
 
-// StartController launches a standard machine for a job server, and waits until Compute Engine has one.
+// StartController launches a standard machine for a job server and waits until it exists.
 func (c *Cloud) StartController(ctx context.Context, r provisioner.ControllerRequest) (provisioner.Controller, error) {
 	doing := "launching the machine of a job server"
 	id := requestID(c.config.Cluster, r.Token, 0)

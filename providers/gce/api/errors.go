@@ -23,7 +23,7 @@ import (
 // (https://docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability).
 
 var codes = map[string]error{
-	// Of operations.
+	// Codes of operations.
 	"ZONE_RESOURCE_POOL_EXHAUSTED":              provisioner.ErrNoCapacity,
 	"ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": provisioner.ErrNoCapacity,
 	"RESOURCE_POOL_EXHAUSTED":                   provisioner.ErrNoCapacity,
@@ -51,7 +51,7 @@ var codes = map[string]error{
 	"CONDITION_NOT_MET":       provisioner.ErrInvalid,
 	"PERMISSIONS_ERROR":       provisioner.ErrDenied,
 
-	// Reasons of calls that were refused.
+	// Reasons of refused calls.
 	"quotaExceeded":           provisioner.ErrLimit,
 	"limitExceeded":           provisioner.ErrLimit,
 	"rateLimitExceeded":       provisioner.ErrThrottled,
@@ -74,7 +74,7 @@ var codes = map[string]error{
 
 const reasonNotFound = "notFound"
 
-// hints say what a person can do.
+// hints tell a person what to do.
 var hints = map[string]string{
 	"QUOTA_EXCEEDED":          "ask for more of it on the console's page Quotas, or want fewer machines; Spot machines have a quota of their own",
 	"quotaExceeded":           "ask for more of it on the console's page Quotas, or want fewer machines; Spot machines have a quota of their own",
@@ -87,7 +87,7 @@ var hints = map[string]string{
 	"accessNotConfigured":     "enable the API: gcloud services enable compute.googleapis.com",
 }
 
-// kindOfStatus sorts what came without a known reason; nil = unknown.
+// kindOfStatus classifies an error without a known reason; nil = unknown.
 func kindOfStatus(status int) error {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -104,7 +104,7 @@ func kindOfStatus(status int) error {
 	return nil
 }
 
-// failure wraps the error of an API call once: with what was being done and the contract's error.
+// failure wraps the error of an API call once: with the action that failed and the contract's error.
 func failure(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
@@ -134,15 +134,15 @@ func isNetwork(err error) bool {
 	return ok
 }
 
-// isTorn reports whether an answer broke off.
+// isTorn reports whether a response was cut off.
 func isTorn(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, proto.Error)
 }
 
 func isNotFound(err error) bool { return errors.Is(err, provisioner.ErrNotFound) }
 
-// operationFailure is the error of an operation that is done; nil = it went well. Of several errors, the first counts that
-// says what to do: a lack of capacity before that the least number was not reached because of it.
+// operationFailure returns the error of a finished operation; nil = success. Of several errors it picks the first that
+// tells what to do: a lack of capacity, rather than the least number that was missed because of it.
 func operationFailure(doing string, op *computepb.Operation) error {
 	if op.GetError() == nil && op.GetHttpErrorStatusCode() < http.StatusBadRequest {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Types of operations that concern a machine's life. Those with a dot are the provider's own doing
+// Types of operations in a machine's life. Those with a dot are started by the provider
 // (https://docs.cloud.google.com/compute/docs/logging/audit-logging, "System event audit logs").
 const (
 	opInsert     = "insert"
@@ -29,24 +29,24 @@ const (
 	opMaintained = "compute.instances.terminateOnHostMaintenance"
 )
 
-// event is what the operations report about one machine. Times are the provider's; zero = there is none.
+// event is what the operations report about one machine. Times are the provider's; zero = none.
 type event struct {
 	inserted  time.Time // requested
-	inserting string    // name of the operation that is still at it
-	made      bool      // one of the operations that should make it did
+	inserting string    // name of the insert operation that is still running
+	made      bool      // one of the insert operations succeeded
 
 	preempted time.Time // the preemption began
 	broken    time.Time // the host failed, or was maintained
-	closing   time.Time // its end was requested first
-	running   bool      // one of these is not done
-	ended     time.Time // the last of these was done
+	closing   time.Time // when its end was first requested
+	running   bool      // one of these operations is not done
+	ended     time.Time // when the last of these was done
 	reason    string    // in the provider's words
 }
 
-// created says that there was such a machine.
+// created reports whether the machine existed.
 func (e event) created() bool { return e.made && e.inserting == "" }
 
-// endedBy returns which side ended it: the provider, unless its end had been requested before.
+// endedBy returns which side ended it: the provider, unless its end had been requested earlier.
 func (e event) endedBy() market.EndedBy {
 	for _, began := range []time.Time{e.preempted, e.broken} {
 		if !began.IsZero() && (e.closing.IsZero() || !e.closing.Before(began)) {
@@ -98,7 +98,7 @@ func (e *event) take(op *computepb.Operation) {
 	}
 }
 
-// firstTime reads the first of the texts that is a time.
+// firstTime parses the first text that is a time.
 func firstTime(texts ...string) time.Time {
 	for _, text := range texts {
 		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
@@ -108,11 +108,11 @@ func firstTime(texts ...string) time.Time {
 	return time.Time{}
 }
 
-// pageSize is the largest page that Compute Engine gives.
+// pageSize is Compute Engine's largest page.
 const pageSize = 500
 
-// targetFilter matches operations on machines whose names begin so. Filters with eq take a regular expression of the whole
-// value, and of one field only.
+// targetFilter matches operations on machines whose names have this prefix. Filters with eq take a regular expression
+// for the whole value, and for one field only.
 func targetFilter(prefix string) string {
 	return fmt.Sprintf(`targetLink eq ".*/instances/%s.*"`, regexp.QuoteMeta(prefix))
 }
@@ -146,7 +146,7 @@ func (c *Cloud) events(ctx context.Context) (map[string]event, error) {
 	return found, err
 }
 
-// zoneEvents is events for the machines of one zone whose names begin so.
+// zoneEvents is events for the machines of one zone whose names have this prefix.
 func (c *Cloud) zoneEvents(ctx context.Context, zone, prefix string) (map[string]event, error) {
 	var found map[string]event
 	err := c.try(ctx, "listing operations in "+zone, c.config.AttemptTimeout, func(ctx context.Context) error {
@@ -179,7 +179,7 @@ func takeInto(found map[string]event, prefix string, op *computepb.Operation) {
 	found[instance] = e
 }
 
-// unreachable is an error when an aggregated list leaves a zone out: machines in it would seem to be gone.
+// unreachable returns an error when an aggregated list omits a zone: machines in it would seem to be gone.
 func unreachable(scope string, w *computepb.Warning) error {
 	switch w.GetCode() {
 	case "", "NO_RESULTS_ON_PAGE":

@@ -1,15 +1,15 @@
-// Package api is Google Compute Engine as a provisioner.Cloud, on the official client for Go (REST). It is the only
-// package that imports that client, which is large.
+// Package api implements provisioner.Cloud for Google Compute Engine, with the official client for Go (REST). It is
+// the only package that imports that client, which is large.
 //
-// It translates and nothing more: requests into API calls, the API's machines into provisioner.Instance, its error codes
-// into the contract's errors (errors.go). It knows nothing about what a machine is for, and it cannot distinguish Compute Engine from
-// anything else that speaks its protocol: the fake cloud is one Config.Endpoint away.
+// It only translates: requests into API calls, the API's machines into provisioner.Instance, its error codes into the
+// contract's errors (errors.go). It does not know what a machine is for, and it cannot distinguish Compute Engine from
+// another server with its protocol: one Config.Endpoint leads to the fake cloud.
 //
-// Three things are other than on EC2, and shape the code. Machines have names that we choose: they are made of the token, so that the
-// same request can never buy twice, however late it is repeated (names.go). A request fails later, in an operation that is waited
-// for. And a machine that is deleted is gone from the lists: that it ended, when and by whom is read from the project's operations,
-// which are kept for two weeks (events.go); what it was is remembered here. A machine that ended before this Cloud first saw it is
-// known by its token alone.
+// Three differences from EC2 shape the code. We choose machines' names: they derive from the token, so that the same
+// request can never buy twice, however late it is repeated (names.go). A request can fail later, in an operation that
+// must be waited for. And a deleted machine disappears from the lists: that it ended, when and by whom is read from the
+// project's operations, which are kept for two weeks (events.go); what it was is remembered here. For a machine that
+// ended before this Cloud first saw it, only the token is known.
 //
 // A Cloud starts goroutines only within a call, and waits for them.
 package api
@@ -40,10 +40,10 @@ const (
 	preemptibleLife = 24 * time.Hour
 )
 
-// Cloud is Compute Engine in one region, seen through one cluster's label: what is bought there and held. What is for sale is its
-// Market's, and what stands ready for its machines its Project's.
+// Cloud is Compute Engine in one region, limited to one cluster's label: machines that were bought and are held there.
+// Market has what is for sale, and Project what stands ready for the machines.
 type Cloud struct {
-	provisioner.Basic // what of the contract is optional, where the methods do not say otherwise
+	provisioner.Basic // defaults for the contract's optional methods
 	*client
 	Market
 	Project
@@ -52,7 +52,7 @@ type Cloud struct {
 	launches launches
 }
 
-// client is the way to Compute Engine.
+// client calls Compute Engine.
 type client struct {
 	config Config
 	http   *http.Client // with credentials
@@ -62,17 +62,18 @@ type client struct {
 	advice     *compute.AdviceClient
 }
 
-// Market is what Compute Engine sells in the region: its zones, its types, their prices and its forecasts. It is the same for all
+// Market is what Compute Engine sells in the region: zones, types, prices and forecasts. It is the same for all
 // clusters.
 type Market struct{ *client }
 
-// Project is what a cluster finds there that it did not buy: image, network, services, permissions and quotas. It only looks.
+// Project is the environment that a cluster did not buy: image, network, services, permissions and quotas. It is
+// read-only.
 type Project struct{ *client }
 
 var _ provisioner.Cloud = (*Cloud)(nil)
 
-// New makes a Cloud. With a loopback endpoint it touches neither network nor files; else it finds Application Default
-// Credentials, and fails with provisioner.ErrDenied when there are none.
+// New makes a Cloud. With a loopback endpoint it uses neither network nor files; otherwise it finds Application
+// Default Credentials, and fails with provisioner.ErrDenied without them.
 func New(ctx context.Context, c Config) (*Cloud, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -124,8 +125,8 @@ func (c *client) options(client *http.Client) []option.ClientOption {
 	return options
 }
 
-// within returns the options of a client whose every request ends with ctx. The SDK's calls for lists forget their context
-// (v1.74.1), so that they would neither end early nor in time; a client for one call costs nothing worth counting.
+// within returns options for a client whose every request ends with ctx. The SDK's list calls ignore their context
+// (v1.74.1), so that they could be neither cancelled nor bounded; a client per call costs next to nothing.
 func (c *client) within(ctx context.Context) []option.ClientOption {
 	bound := *c.http
 	bound.Transport = boundTransport{c.http.Transport, ctx}
@@ -141,10 +142,10 @@ func (t boundTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r.WithContext(t.ctx))
 }
 
-// Close gives up idle connections. The Cloud can be used on.
+// Close closes idle connections. The Cloud remains usable.
 func (c *Cloud) Close() { c.http.CloseIdleConnections() }
 
-// Traits says what Compute Engine can do. It takes no bids: prices change at most daily, and it is capacity that decides.
+// Traits returns what Compute Engine can do. It takes no bids: prices change at most daily, and capacity decides.
 func (c *Cloud) Traits() provisioner.Traits {
 	t := provisioner.Traits{
 		Provider:     Provider,
@@ -160,11 +161,11 @@ func (c *Cloud) Traits() provisioner.Traits {
 	return t
 }
 
-// firstPause is the mean time before a call is tried again; it doubles.
+// firstPause is the mean pause before the first retry; it doubles.
 const firstPause = 200 * time.Millisecond
 
-// try makes a call, again when it failed in a way that passes. All calls may be repeated: those that change something
-// carry a request id, or are repeated harmlessly. The error is the contract's.
+// try makes a call, and retries after a temporary failure. All calls may be repeated: those that change something
+// carry a request id or are idempotent. It returns one of the contract's errors.
 func (c *client) try(ctx context.Context, doing string, timeout time.Duration, call func(context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		one, cancel := context.WithTimeout(ctx, timeout)

@@ -10,9 +10,9 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Holdings returns the machines of the cluster, or of the Job that is configured, that are there: also those that have
-// stopped, whose disks cost on. It gives only those that were launched by a Cloud, which carry its token: a job server's
-// own machine may carry the cluster's label, too.
+// Holdings returns the existing machines of the cluster, or of the configured Job, including stopped ones, whose disks
+// still cost money. It returns only machines that a Cloud launched, which carry its token: a job server's own machine
+// may carry the cluster's label, too.
 func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 	machines, err := c.clusterMachines(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 			continue
 		}
 		h := provisioner.Holding{Instance: m.Instance, Job: m.labels[labelJob], Owner: m.labels[labelOwner]}
-		if at, err := strconv.ParseInt(m.labels[labelExpiry], 10, 64); err == nil { // else the label was changed by hand
+		if at, err := strconv.ParseInt(m.labels[labelExpiry], 10, 64); err == nil { // otherwise the label was changed by hand
 			h.Expires = time.Unix(at, 0).UTC()
 		}
 		live = append(live, h)

@@ -18,7 +18,8 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// at returns the address of another of Google's APIs: what speaks Compute Engine's protocol on this host answers for the others, too.
+// at returns the address of another of Google's APIs: a server on this host that speaks Compute Engine's protocol
+// serves the others, too.
 func (p *Project) at(address string) string {
 	if local, _ := adapter.IsLocal(p.config.Endpoint); local {
 		return p.config.Endpoint
@@ -26,12 +27,12 @@ func (p *Project) at(address string) string {
 	return address
 }
 
-// Granted asks which of some permissions these credentials have on the project (projects.testIamPermissions).
+// Granted returns which of the permissions these credentials have on the project (projects.testIamPermissions).
 func (p *Project) Granted(ctx context.Context, permissions []string) ([]string, error) {
 	return p.permitted(ctx, "asking what is permitted in "+p.config.Project, p.at("https://cloudresourcemanager.googleapis.com")+"/v1/projects/"+p.config.Project, permissions)
 }
 
-// permitted asks which permissions these credentials have on a resource (its testIamPermissions).
+// permitted returns which permissions these credentials have on a resource (its testIamPermissions).
 func (p *Project) permitted(ctx context.Context, doing, resource string, permissions []string) ([]string, error) {
 	body, err := json.Marshal(map[string][]string{"permissions": permissions})
 	if err != nil {
@@ -44,7 +45,7 @@ func (p *Project) permitted(ctx context.Context, doing, resource string, permiss
 	return answer.Permissions, err
 }
 
-// byHand makes a call of another API than Compute Engine's: its client would be one more for one call.
+// byHand calls an API other than Compute Engine's, which avoids another client library for one call.
 func (p *Project) byHand(ctx context.Context, doing, method, address string, body []byte, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, p.config.AttemptTimeout)
 	defer cancel()
@@ -73,8 +74,8 @@ func (p *Project) byHand(ctx context.Context, doing, method, address string, bod
 	return nil
 }
 
-// MayActAs asks whether these credentials may launch machines that act as the configured service account; without one there is
-// nothing to ask.
+// MayActAs reports whether these credentials may launch machines that act as the configured service account; without an
+// account it asks nothing.
 func (p *Project) MayActAs(ctx context.Context) (bool, error) {
 	account := p.config.ServiceAccount
 	if account == "" {
@@ -85,8 +86,8 @@ func (p *Project) MayActAs(ctx context.Context) (bool, error) {
 	return slices.Contains(granted, actAs), err
 }
 
-// Services returns the state of some of Google's services in the project, by name such as compute.googleapis.com: ENABLED or
-// DISABLED.
+// Services returns the state of some of Google's services in the project by name, such as compute.googleapis.com:
+// ENABLED or DISABLED.
 func (p *Project) Services(ctx context.Context, names []string) (map[string]string, error) {
 	doing := "asking which services are on in " + p.config.Project
 	query := url.Values{}
@@ -110,8 +111,8 @@ func (p *Project) Services(ctx context.Context, names []string) (map[string]stri
 	return states, nil
 }
 
-// MayUseSubnetwork asks whether these credentials may put machines into the configured subnetwork, and give them public
-// addresses where they get some; without a subnetwork there is nothing to ask.
+// MayUseSubnetwork returns the permissions that these credentials lack to put machines into the configured subnetwork,
+// and to give them public addresses if configured; without a subnetwork it asks nothing.
 func (p *Project) MayUseSubnetwork(ctx context.Context) (missing []string, err error) {
 	if p.config.Subnetwork == "" {
 		return nil, nil
@@ -137,7 +138,7 @@ func (p *Project) MayUseSubnetwork(ctx context.Context) (missing []string, err e
 	return missing, err
 }
 
-// subnetwork returns the configured one and its project, which may be another's (Shared VPC).
+// subnetwork returns the configured subnetwork and its project, which may be another one (Shared VPC).
 func (p *Project) subnetwork() (project, name string) {
 	parts := strings.Split(p.config.Subnetwork, "/")
 	project = p.config.Project
@@ -169,7 +170,8 @@ func (p *Project) Quotas(ctx context.Context) ([]provisioner.Quota, error) {
 	return found, err
 }
 
-// ImageStatus looks the configured image, or the newest of its family, up: READY is what it should be.
+// ImageStatus returns the name and status of the configured image, or of the newest of its family: the status should be
+// READY.
 func (p *Project) ImageStatus(ctx context.Context) (name, status string, err error) {
 	parts := strings.Split(strings.TrimPrefix(p.config.Image, "https://www.googleapis.com/compute/v1/"), "/")
 	at := slices.Index(parts, "projects")
@@ -196,8 +198,8 @@ func (p *Project) ImageStatus(ctx context.Context) (name, status string, err err
 	return name, status, err
 }
 
-// SubnetworkRange looks the configured subnetwork up: its range of addresses, and whether machines without a public address
-// reach Google's services from it (Private Google Access). It is empty when none is configured.
+// SubnetworkRange returns the configured subnetwork's range of addresses, and whether machines without a public address
+// reach Google's services from it (Private Google Access). The range is empty when no subnetwork is configured.
 func (p *Project) SubnetworkRange(ctx context.Context) (addresses string, private bool, err error) {
 	if p.config.Subnetwork == "" {
 		return "", false, nil

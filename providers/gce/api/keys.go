@@ -16,8 +16,8 @@ import (
 
 const tokenWithin = 30 * time.Second
 
-// RunKeys returns a token that is good for the objects of one run alone, which are below a folder: this process's own, narrowed by a credential
-// access boundary. False: Config.StoreTokens gives none.
+// RunKeys returns a token for one run's objects only, below its folder: this process's own token, narrowed by a
+// credential access boundary. It returns false if Config.StoreTokens disables tokens.
 func (c *Cloud) RunKeys(ctx context.Context, run string, folder location.Place) (keys blob.Keys, ok bool, err error) {
 	return c.config.StoreTokens.RunKeys(ctx, run, folder)
 }
@@ -30,7 +30,7 @@ func (s StoreTokens) RunKeys(ctx context.Context, _ string, folder location.Plac
 	ctx, cancel := context.WithTimeout(ctx, tokenWithin)
 	defer cancel()
 	root := s.From
-	if root == nil { // a new one each time: one that is kept is handed out until it ends, and the run's token ends with it
+	if root == nil { // a new one each time: a cached token is used until it expires, and the run's token expires with it
 		if root, err = google.DefaultTokenSource(ctx, cloudPlatform); err != nil {
 			return keys, true, fmt.Errorf("getting a token for the run's machines: %w: %w", provisioner.ErrDenied, err)
 		}
@@ -50,8 +50,8 @@ func (s StoreTokens) RunKeys(ctx context.Context, _ string, folder location.Plac
 	return blob.Keys{Token: token.AccessToken, Expires: token.Expiry}, true, nil
 }
 
-// AccessBoundary narrows a token to what machines of one run do: they read the run's folder and data/, write parts of its checkpoints, and
-// keep the state and logs of its programs.
+// AccessBoundary narrows a token to what one run's machines do: they read the run's folder and data/, write parts of
+// its checkpoints, and keep the state and logs of its programs.
 func AccessBoundary(folder location.Place) ([]downscope.AccessBoundaryRule, error) {
 	prefix := strings.Trim(folder.Key(), "/")
 	if strings.ContainsAny(prefix, `'"\`) {

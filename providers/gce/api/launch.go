@@ -15,11 +15,11 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Launch buys machines of one pool: one by an insert, several by a bulkInsert, which may get fewer than requested. It
-// waits for the operation, which is where a lack of capacity shows.
+// Launch buys machines of one pool: one by an insert, several by a bulkInsert, which may return fewer than requested.
+// It waits for the operation, which reports a lack of capacity.
 //
-// The same token gives the same machines for good: by their names and labels while they are there, and for two weeks
-// after that by the operations that ended them.
+// The same token always returns the same machines: found by name and label while they exist, and for two weeks
+// afterwards by the operations that ended them.
 func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
 	doing := fmt.Sprintf("launching %d of %s", r.Count, r.Pool)
 	if err := c.validateRequest(r); err != nil {
@@ -30,7 +30,7 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 		return nil, failure(ctx, doing, err)
 	}
 	defer l.leave()
-	if !l.unanswered { // else repeating the call with the same id is more informative
+	if !l.unanswered { // otherwise repeating the call with the same id is more informative
 		if bought, err := c.bought(ctx, doing, r); err != nil || len(bought) > 0 {
 			return bought, err
 		}
@@ -69,7 +69,7 @@ func (c *Cloud) validateRequest(r provisioner.Request) error {
 	return nil
 }
 
-// bought returns the machines that a request's token has already: those that are listed, and those that have ended.
+// bought returns the machines that a request's token already has: listed ones and ended ones.
 func (c *Cloud) bought(ctx context.Context, doing string, r provisioner.Request) ([]provisioner.Instance, error) {
 	prefix := tokenPrefix(c.config.Cluster, r.Token)
 	events, err := c.zoneEvents(ctx, r.Pool.Zone, prefix)
@@ -77,7 +77,7 @@ func (c *Cloud) bought(ctx context.Context, doing string, r provisioner.Request)
 		return nil, err
 	}
 	for _, name := range sortedKeys(events) {
-		if op := events[name].inserting; op != "" { // by a process before, which did not live to see its end
+		if op := events[name].inserting; op != "" { // inserted by an earlier process, which did not see it finish
 			if _, err := c.wait(ctx, doing, r.Pool.Zone, op); err != nil {
 				return nil, err
 			}
@@ -113,8 +113,8 @@ func (c *Cloud) bought(ctx context.Context, doing string, r provisioner.Request)
 	return instances, nil
 }
 
-// departed returns a machine of a request that is not listed any more. What it was, and what else was requested with it, is
-// remembered when it was seen by this Cloud; else it was as the request says.
+// departed returns a machine of a request that is no longer listed. If this Cloud saw it, its details and its request's
+// are remembered; otherwise it is taken to be as requested.
 func (c *Cloud) departed(r provisioner.Request, id provisioner.InstanceID, e event) (i provisioner.Instance, other bool) {
 	m, known := c.seen.find(id)
 	if known && m.mark != noteOf(r).Mark {
@@ -152,10 +152,10 @@ func (c *Cloud) buy(ctx context.Context, doing string, r provisioner.Request, at
 	return operationFailure(doing, op)
 }
 
-// waitTime is how long Compute Engine holds one call that waits for an operation.
+// waitTime is how long Compute Engine holds one wait call for an operation.
 const waitTime = 2 * time.Minute
 
-// wait returns an operation that is done.
+// wait waits for an operation and returns it.
 func (c *Cloud) wait(ctx context.Context, doing, zone, name string) (op *computepb.Operation, err error) {
 	for {
 		err := c.try(ctx, doing, c.config.AttemptTimeout+waitTime, func(ctx context.Context) (err error) {
@@ -217,7 +217,7 @@ func (c *Cloud) bootDisk(r provisioner.Request) *computepb.AttachedDisk {
 		init.DiskSizeGb = &c.config.Disk.SizeGiB
 	}
 	init.DiskType = proto.String("zones/" + r.Pool.Zone + "/diskTypes/" + c.config.Disk.Type)
-	if r.Count > 1 { // instance properties are of no zone
+	if r.Count > 1 { // instance properties have no zone
 		init.DiskType = &c.config.Disk.Type
 	}
 	return &computepb.AttachedDisk{Boot: proto.Bool(true), AutoDelete: proto.Bool(true), InitializeParams: init}
@@ -239,8 +239,8 @@ func (c *Cloud) network() *computepb.NetworkInterface {
 	return n
 }
 
-// scheduling says on which terms machines are bought, and that they go by themselves: when they are preempted, and when
-// their longest run ends. None is started again: a machine that comes back is not the one that was lost.
+// scheduling sets the terms on which machines are bought, and has them deleted automatically when they are preempted or
+// their longest run ends. None is restarted: a machine that returns has lost its state.
 func (c *Cloud) scheduling(r provisioner.Request) *computepb.Scheduling {
 	s := &computepb.Scheduling{AutomaticRestart: proto.Bool(false)}
 	spot := r.Pool.Class == market.Spot
@@ -285,17 +285,17 @@ func (c *Cloud) metadata(r provisioner.Request) *computepb.Metadata {
 	return m
 }
 
-// launches are the tokens that were used here, each by one call at a time.
+// launches tracks tokens that were used here, each by one call at a time.
 type launches struct {
 	mu     sync.Mutex
 	tokens map[string]*launch
 }
 
 type launch struct {
-	busy chan struct{} // has room for the call that is at it
-	// attempt counts the failures that were final: see requestID.
+	busy chan struct{} // has room for one call at a time
+	// attempt counts permanent failures: see requestID.
 	attempt int
-	// unanswered: a call was sent, and what became of it is not known.
+	// unanswered: a call was sent, and its result is unknown.
 	unanswered bool
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// List returns the cluster's machines, and for an hour those that have ended while this Cloud looked.
+// List returns the cluster's machines, and for an hour those whose end this Cloud saw.
 func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 	machines, err := c.look(ctx)
 	if err != nil {
@@ -32,14 +32,14 @@ func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 type machine struct {
 	provisioner.Instance
 	zone   string
-	mark   string        // of the request that made it (note.Mark)
+	mark   string        // digest of the request that made it (note.Mark)
 	extra  time.Duration // how much earlier than the shutdown the metadata announce a preemption
 	warned time.Time     // when its preemption began; zero = it did not
-	there  bool          // it is listed, be it as a stopped one
+	there  bool          // it is listed, possibly as stopped
 	labels map[string]string
 }
 
-// look returns the cluster's machines, sorted by id: those that are listed, and those that were and have ended.
+// look returns the cluster's machines, sorted by id: listed ones, and earlier ones that have ended.
 func (c *Cloud) look(ctx context.Context) ([]machine, error) {
 	listed, err := c.clusterMachines(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Cloud) look(ctx context.Context) ([]machine, error) {
 	c.seen.add(listed, now)
 	var events map[string]event
 	if c.seen.any() {
-		if events, err = c.events(ctx); err != nil { // requested after the list: a machine missing there has its end here
+		if events, err = c.events(ctx); err != nil { // requested after the list, so that it has the end of any machine missing there
 			return nil, err
 		}
 	}
@@ -70,7 +70,7 @@ func (c *Cloud) look(ctx context.Context) ([]machine, error) {
 	return listed, nil
 }
 
-// read adds the facts of the operations to a listed machine.
+// read adds the operations' facts to a listed machine.
 func (m *machine) read(e event) {
 	if !e.preempted.IsZero() && m.State != provisioner.Terminated && e.endedBy() == market.ByProvider {
 		m.warned = e.preempted
@@ -92,7 +92,7 @@ func (c *Cloud) ours() string {
 	return "(" + filter + ") AND (" + labelFilter(labelJob, labelValue(c.config.Job)) + ")"
 }
 
-// eachInstance calls add for the instances of all zones that pass a filter; begin is called before each attempt.
+// eachInstance calls add for each instance, in all zones, that passes a filter; begin is called before each attempt.
 func (c *Cloud) eachInstance(ctx context.Context, doing, filter string, begin func(), add func(*computepb.Instance) error) error {
 	return c.try(ctx, doing, c.config.AttemptTimeout, func(ctx context.Context) error {
 		begin()
@@ -154,7 +154,7 @@ func (c *Cloud) zoneMachines(ctx context.Context, zone, filter string) ([]machin
 	return found, err
 }
 
-// appendMachine adds a machine, unless it is of another region or another's that only looks like ours.
+// appendMachine appends a machine, unless it is in another region or belongs to somebody else and only looks like ours.
 func (c *Cloud) appendMachine(list []machine, i *computepb.Instance) ([]machine, error) {
 	if !strings.HasPrefix(baseName(i.GetZone()), c.config.Region+"-") || i.GetLabels()[labelCluster] != labelValue(c.config.Cluster) ||
 		c.config.Job != "" && i.GetLabels()[labelJob] != labelValue(c.config.Job) {
@@ -167,7 +167,7 @@ func (c *Cloud) appendMachine(list []machine, i *computepb.Instance) ([]machine,
 	return append(list, m), nil
 }
 
-// machineOf translates.
+// machineOf converts an instance.
 func (c *Cloud) machineOf(i *computepb.Instance) (machine, error) {
 	launched := firstTime(i.GetCreationTimestamp())
 	if i.GetName() == "" || launched.IsZero() {
@@ -203,8 +203,8 @@ func (c *Cloud) machineOf(i *computepb.Instance) (machine, error) {
 	return m, nil
 }
 
-// stateOf: a stopped machine, which Compute Engine calls terminated, is off the bill but for its disk, and never works for
-// us again. Notify deletes it.
+// stateOf converts a status: a stopped machine, which Compute Engine calls terminated, costs only its disk, and never
+// works for us again. Notify deletes it.
 func stateOf(status string) provisioner.State {
 	switch status {
 	case "PROVISIONING", "STAGING", "PENDING", "":
@@ -218,7 +218,7 @@ func stateOf(status string) provisioner.State {
 	}
 }
 
-// endOf keeps times in order: a machine can be taken back before it is up.
+// endOf keeps times in order: a machine can be reclaimed before it is up.
 func endOf(launched, ended time.Time) time.Time {
 	if ended = wholeSeconds(ended); ended.Before(launched) {
 		return launched

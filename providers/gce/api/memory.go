@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// memory is what was seen of machines: Compute Engine forgets what a machine was as soon as it is deleted.
+// memory remembers machines that were seen: Compute Engine forgets what a machine was as soon as it is deleted.
 type memory struct {
 	mu       sync.Mutex
 	machines map[provisioner.InstanceID]*remembered
@@ -19,7 +19,7 @@ type memory struct {
 type remembered struct {
 	machine
 	listed time.Time // wall-clock: when it was last listed
-	over   time.Time // wall-clock: when its end was seen; zero = it was not
+	over   time.Time // wall-clock: when its end was seen; zero = not yet
 }
 
 // keepEnded is how long ended machines are listed, wall-clock, as EC2 does.
@@ -40,8 +40,8 @@ func (y *memory) add(listed []machine, now time.Time) {
 	}
 }
 
-// Recall adds a machine that an earlier process had, so that List and Notify report its end even when it was deleted
-// meanwhile: Compute Engine does not say any more what it was.
+// Recall adds a machine of an earlier process, so that List and Notify report its end even if it was deleted
+// meanwhile: Compute Engine no longer knows what it was.
 func (c *Cloud) Recall(i provisioner.Instance) {
 	if _, known := c.seen.find(i.ID); known || i.State == provisioner.Terminated || i.Pool.Provider != Provider {
 		return
@@ -65,7 +65,7 @@ func (y *memory) find(id provisioner.InstanceID) (machine, bool) {
 	return m.machine, true
 }
 
-// missing returns those that are not listed, sorted, and forgets those whose end is long past.
+// missing returns the machines that are not listed, sorted, and forgets those that ended long ago.
 func (y *memory) missing(listed map[provisioner.InstanceID]bool, now time.Time) []provisioner.InstanceID {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -82,7 +82,7 @@ func (y *memory) missing(listed map[provisioner.InstanceID]bool, now time.Time) 
 	return ids
 }
 
-// endSettings are what the end of a machine is judged by.
+// endSettings are the settings that decide when a machine has ended.
 type endSettings struct {
 	settle time.Duration
 	now    time.Time
@@ -93,7 +93,7 @@ func (c *Cloud) endSettings() endSettings {
 	return endSettings{settle: c.config.Settle, now: time.Now(), clock: c.config.Clock}
 }
 
-// fix keeps the end of a machine as it was reported first.
+// fix keeps the end of a machine as first reported.
 func (y *memory) fix(m machine, now time.Time) provisioner.Instance {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -106,9 +106,9 @@ func (y *memory) fix(m machine, now time.Time) provisioner.Instance {
 	return old.Instance
 }
 
-// settle says what has become of a machine that is not listed. An end that was reported once stays as it was. Without an
-// operation that reports it, it is waited for a while, for lists can be behind, and then taken to have been ended when
-// it was missed, so that no free minute is promised that the bill does not have.
+// settle decides whether a machine that is not listed has ended. An end that was reported stays as it was. Without an
+// operation that reports the end, it waits for a while, as lists can lag, and then assumes that the machine ended when
+// it was missed, so that it promises no free minute that the bill does not have.
 func (y *memory) settle(id provisioner.InstanceID, e event, s endSettings) machine {
 	y.mu.Lock()
 	defer y.mu.Unlock()

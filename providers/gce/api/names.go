@@ -16,24 +16,24 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Machines are named by us, cluster-CCCCCC-TTTTTTTTTT-NNN: a readable beginning, then digests of the cluster's name and of
-// the token, and a number. The same request always means the same names, and Compute Engine refuses a name that is taken:
-// a launch that is repeated after hours, when no request id is remembered any more, cannot buy again.
+// We name machines cluster-CCCCCC-TTTTTTTTTT-NNN: a readable prefix, then digests of the cluster's name and of the
+// token, and a number. The same request always yields the same names, and Compute Engine refuses duplicates: a launch
+// repeated after hours, when request ids are forgotten, cannot buy again.
 
-// readable is how much of a cluster's name is kept in names of machines, which have at most 63 characters.
+// readable is how many characters of a cluster's name machines' names keep; they have at most 63.
 const readable = 24
 
-// clusterPrefix begins the names of all machines of a cluster, and of no other's.
+// clusterPrefix returns the prefix of the names of all machines of this cluster only.
 func clusterPrefix(cluster string) string {
 	return cloudname.Slug(cluster, readable) + "-" + cloudname.Digest(6, cluster) + "-"
 }
 
-// tokenPrefix begins the names of all machines of a launch.
+// tokenPrefix returns the prefix of the names of a launch's machines.
 func tokenPrefix(cluster, token string) string {
 	return clusterPrefix(cluster) + cloudname.Digest(10, cluster, token) + "-"
 }
 
-// machineNames returns those of a request's machines.
+// machineNames returns the names of a request's machines.
 func machineNames(cluster string, r provisioner.Request) []string {
 	names := make([]string, r.Count)
 	for n := range names {
@@ -42,27 +42,27 @@ func machineNames(cluster string, r provisioner.Request) []string {
 	return names
 }
 
-// requestID makes the UUID by which Compute Engine knows a call that is repeated. A launch that has failed for good is
-// another attempt when it is tried again: the same id would only give the old failure.
+// requestID returns the UUID by which Compute Engine recognises a repeated call. A retry after a permanent failure is
+// a new attempt: the same id would only return the old failure.
 func requestID(cluster, token string, attempt int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", cluster, token, attempt))
 	id := sum[:16]
-	id[6] = id[6]&0x0f | 0x80 // version 8: made by us, RFC 9562
+	id[6] = id[6]&0x0f | 0x80 // version 8: custom, RFC 9562
 	id[8] = id[8]&0x3f | 0x80
 	text := hex.EncodeToString(id)
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
 // Labels that every machine carries. They are for filters and for people: values have at most 63 lower-case letters,
-// digits, dashes and underscores, so that what does not fit is abbreviated (labelValue). The request itself, unabridged,
-// is in the machine's metadata (metaNote).
+// digits, dashes and underscores, so longer texts are abbreviated (labelValue). The request itself, unabridged, is in
+// the machine's metadata (metaNote).
 const (
 	labelCluster    = "tierml-cluster"
 	labelToken      = "tierml-token"
 	labelOwner      = "tierml-owner"
 	labelJob        = "tierml-job"
 	labelGeneration = "tierml-generation"
-	labelExpiry     = "tierml-expiry" // unix time when the lease ends: see Renew
+	labelExpiry     = "tierml-expiry" // unix time when the lease expires: see Renew
 )
 
 // Keys of a machine's metadata.
@@ -80,7 +80,8 @@ var (
 	notInLabels = pattern.Of(`[^a-z0-9_-]+`)
 )
 
-// labelValue returns a text as it is where it is a label's value already; else something like it that no other text gives.
+// labelValue returns a text unchanged if it is a valid label value; otherwise a similar value that no other text
+// yields.
 func labelValue(text string) string {
 	if labelText().MatchString(text) {
 		return text
@@ -90,7 +91,7 @@ func labelValue(text string) string {
 	return like[:min(len(like), longestLabel-len(mark))] + mark
 }
 
-// labelKey is labelValue for keys, which begin with a letter.
+// labelKey is labelValue for keys, which must begin with a letter.
 func labelKey(text string) string {
 	key := labelValue(text)
 	if key == "" || key[0] < 'a' || key[0] > 'z' {
@@ -99,7 +100,7 @@ func labelKey(text string) string {
 	return key[:min(len(key), longestLabel)]
 }
 
-// labels returns those of a request's machines: the cluster's own, and the request's tags.
+// labels returns the labels of a request's machines: the cluster's own, and the request's tags.
 func (c *Cloud) labels(r provisioner.Request) map[string]string {
 	labels := maps.Clone(c.config.Labels)
 	if labels == nil {
@@ -125,11 +126,11 @@ func (c *Cloud) labels(r provisioner.Request) map[string]string {
 
 func expiry(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
-// note is what a machine's metadata keep of its request, so that List can return it, also to a later process.
+// note is what a machine's metadata keep of its request, so that List can return it, even to a later process.
 type note struct {
 	Token string            `json:"token"`
 	Tags  map[string]string `json:"tags,omitempty"`
-	Mark  string            `json:"mark"` // of all that a repeated request must have in common
+	Mark  string            `json:"mark"` // digest of everything that a repeated request must have in common
 }
 
 func noteOf(r provisioner.Request) note {
@@ -148,7 +149,7 @@ func (n note) text() string {
 	return string(text)
 }
 
-// readNote is empty where there is none, or one that was changed by hand.
+// readNote returns an empty note if there is none or it was changed by hand.
 func readNote(text string) (n note) {
 	if json.Unmarshal([]byte(text), &n) != nil {
 		return note{}
@@ -159,7 +160,7 @@ func readNote(text string) (n note) {
 // baseName returns the last part of a resource's address, ".../zones/us-central1-a".
 func baseName(address string) string { return address[strings.LastIndexByte(address, '/')+1:] }
 
-// sortedKeys returns a map's.
+// sortedKeys returns a map's keys.
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for key := range m {

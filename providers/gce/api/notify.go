@@ -8,9 +8,9 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Notify polls the machines and the project's operations, and reports each change once, in the order of ids. It is the second
-// source: a machine's own metadata reports a preemption at once (see notice). It also deletes machines that have stopped by
-// themselves: their disks would cost on.
+// Notify polls the machines and the project's operations, and reports each change once, in the order of ids. It is the
+// second source: a machine's own metadata report a preemption at once (see notice). It also deletes machines that
+// stopped on their own: their disks would still cost money.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	var last []machine // as reported last
 	return adapter.Watch(ctx, c.config.Log, c.config.PollInterval, func(ctx context.Context) ([]adapter.Shown, error) {
@@ -31,8 +31,8 @@ func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	}, f)
 }
 
-// deadline returns the market time at which a machine that is preempted ends: what its own scheduling says of the notice,
-// and the time of a shutdown, both wall-clock lengths. One that is shutting down already has no more than the latter.
+// deadline returns the market time at which a preempted machine ends: the notice in its own scheduling, plus the time
+// of a shutdown, both wall-clock lengths. A machine that is already shutting down has only the latter.
 func (c *Cloud) deadline(m machine) time.Time {
 	whole := m.warned.Add(c.config.Clock.ToMarket(m.extra + c.config.ShutdownTime))
 	if m.State == provisioner.Stopping {
@@ -43,7 +43,7 @@ func (c *Cloud) deadline(m machine) time.Time {
 	return whole
 }
 
-// sweep deletes what is left of machines that have stopped.
+// sweep deletes the remains of machines that have stopped.
 func (c *Cloud) sweep(ctx context.Context, machines []machine) {
 	for _, m := range machines {
 		if !m.there || m.State != provisioner.Terminated {

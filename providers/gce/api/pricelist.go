@@ -12,24 +12,25 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// This file asks the Cloud Billing Catalog API for the prices of Compute Engine, which its own API has for Spot machines only
+// This file gets prices from the Cloud Billing Catalog API; Compute Engine's own API has them for Spot machines only
 // (https://docs.cloud.google.com/billing/v1/how-tos/catalog-api).
 
 const (
-	// computeEngine is the service's name in the list.
+	// computeEngine is the service's name in the price list.
 	computeEngine = "services/6F81-5844-456A"
-	// skuPage is the most that an answer has.
+	// skuPage is the largest page.
 	skuPage = 5000
-	// listHint is what to do where the list may not be read: it is public, but requested with an account's project.
+	// listHint tells what to do when the list cannot be read: it is public, but requests need an account's project.
 	listHint = "enable its API: gcloud services enable cloudbilling.googleapis.com, or name a catalog"
 )
 
-// PriceList returns the price list of Compute Engine page by page, in the API's own JSON, with the fields that prices are made of. It
-// is some megabytes in ten pages or so: all regions and products. The first page alone reports whether it can be had.
+// PriceList passes on Compute Engine's price list page by page, in the API's own JSON, with the fields that determine
+// prices. It has some megabytes in about ten pages: all regions and products. Only the first page reports whether the
+// list is available.
 func (m *Market) PriceList(ctx context.Context, page func(skus []byte) (more bool, err error)) error {
 	const doing = "asking for the price list of Compute Engine"
 	options := []option.ClientOption{option.WithHTTPClient(m.http)}
-	if local, _ := adapter.IsLocal(m.config.Endpoint); local { // what speaks Compute Engine's protocol on this host has its prices, too
+	if local, _ := adapter.IsLocal(m.config.Endpoint); local { // a server on this host that speaks Compute Engine's protocol has its prices, too
 		options = append(options, option.WithEndpoint(m.config.Endpoint))
 	}
 	service, err := cloudbilling.NewService(ctx, options...)

@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// SpotPrices returns what the Spot price of each pool was from since to until, in time order, by the API's capacity history.
-// The point in force at since is given, too. Pools of which it knows no price are not in the answer.
+// SpotPrices returns each pool's Spot prices from since to until, in time order, from the API's capacity history. They
+// include the price in force at since. Pools without a known price are omitted.
 func (m *Market) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	prices := map[market.Pool][]market.PricePoint{}
 	for _, p := range pools {
@@ -53,7 +53,7 @@ func pricePoints(records []*computepb.CapacityHistoryResponsePriceRecord) ([]mar
 	return points, nil
 }
 
-// between cuts points to those from since to until, and the last one before.
+// between returns the points from since to until, and the last one before.
 func between(points []market.PricePoint, since, until time.Time) []market.PricePoint {
 	first := 0
 	for n, p := range points {

@@ -14,16 +14,16 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Renew puts off until when machines are wanted, and says whose they are now: the labels tierml-expiry and tierml-generation.
-// (The leash, after which Compute Engine itself deletes a machine, is of its launch and stays.) A failure with some does not
-// keep it from the others.
+// Renew extends machines' leases and records their new owner: the labels tierml-expiry and tierml-generation. (The
+// leash, after which Compute Engine itself deletes a machine, is set at its launch and stays.) A failure with one
+// machine does not affect the others.
 func (c *Cloud) Renew(ctx context.Context, generation string, until time.Time, ids ...provisioner.InstanceID) error {
 	return c.each(ctx, ids, func(ctx context.Context, zone string, id provisioner.InstanceID) error {
 		return c.renew(ctx, zone, id, generation, expiry(until))
 	})
 }
 
-// renew replaces all labels of a machine, which is the only way: those that are there now, by their fingerprint.
+// renew replaces all labels of a machine, based on their fingerprint: the API has no other way.
 func (c *Cloud) renew(ctx context.Context, zone string, id provisioner.InstanceID, generation, until string) error {
 	err := c.try(ctx, "renewing the lease of "+string(id), c.config.AttemptTimeout, func(ctx context.Context) error {
 		i, err := c.instances.Get(ctx, &computepb.GetInstanceRequest{Project: c.config.Project, Zone: zone, Instance: string(id)})

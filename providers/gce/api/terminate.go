@@ -12,10 +12,10 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// changesAtOnce is how many machines are being deleted or labelled at a time: there is no call for several.
+// changesAtOnce is how many machines are deleted or labelled concurrently: no call takes several.
 const changesAtOnce = 8
 
-// Terminate deletes machines, stopped ones too. A failure with some does not keep it from the others.
+// Terminate deletes machines, including stopped ones. A failure with one machine does not affect the others.
 func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
 	if err := ctx.Err(); err != nil {
 		return failure(ctx, "deleting instances", err)
@@ -23,7 +23,7 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 	return c.each(ctx, ids, c.delete)
 }
 
-// each calls change for every machine that exists, several at a time, and joins the errors.
+// each calls change for every existing machine, several at a time, and joins the errors.
 func (c *Cloud) each(ctx context.Context, ids []provisioner.InstanceID, change func(ctx context.Context, zone string, id provisioner.InstanceID) error) error {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -47,8 +47,7 @@ func (c *Cloud) each(ctx context.Context, ids []provisioner.InstanceID, change f
 	return errors.Join(errs...)
 }
 
-// zonesOf returns where machines are that are not known to have ended; the cluster is looked through for those that were
-// never seen.
+// zonesOf returns the zones of machines that are not known to have ended; it searches the cluster for unknown machines.
 func (c *Cloud) zonesOf(ctx context.Context, ids []provisioner.InstanceID) (map[provisioner.InstanceID]string, error) {
 	zones := map[provisioner.InstanceID]string{}
 	looked := false

@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Types returns the shapes of a zone's machine types, sorted by name; the API knows no prices, which the catalog
-// (market.Catalog) must fill in. GPUs have Compute Engine's words, such as nvidia-l4, and their memory is unknown.
+// Types returns the shapes of a zone's machine types, sorted by name; the API has no prices, which the catalog
+// (market.Catalog) must add. GPUs have Compute Engine's names, such as nvidia-l4, and their memory is unknown.
 func (m *Market) Types(ctx context.Context, zone string) ([]market.InstanceType, error) {
 	var found []market.InstanceType
 	err := m.try(ctx, "asking for machine types in "+zone, m.config.AttemptTimeout, func(ctx context.Context) error {
@@ -29,7 +29,7 @@ func (m *Market) Types(ctx context.Context, zone string) ([]market.InstanceType,
 			}
 			kind := market.InstanceType{Name: t.GetName(), VCPU: int(t.GetGuestCpus()), MemoryMiB: int64(t.GetMemoryMb()),
 				Arch: architecture(t.GetArchitecture())}
-			if with := t.GetAccelerators(); len(with) == 1 { // types that GPUs can be attached to list all that can
+			if with := t.GetAccelerators(); len(with) == 1 { // types to which GPUs can be attached list every possible one
 				kind.GPU = market.GPU{Name: with[0].GetGuestAcceleratorType(), Count: int(with[0].GetGuestAcceleratorCount())}
 			}
 			found = append(found, kind)

@@ -42,7 +42,7 @@ func ReadIdentity(ctx context.Context) (Identity, error) {
 	return i, nil
 }
 
-// ReadUserData returns what the machine was launched with; nil when that was nothing.
+// ReadUserData returns the user data that the machine was launched with; nil = none.
 func ReadUserData(ctx context.Context) ([]byte, error) {
 	s := newService(answerWithin)
 	defer s.close()

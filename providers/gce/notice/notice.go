@@ -1,8 +1,8 @@
-// Package notice is what a machine on Compute Engine can learn about itself from its metadata server: that it will be taken
-// back, its identity, and what it was given to do. It runs inside the machine and needs no credentials. It knows nothing
-// about the Compute Engine API, whose client is large; providers/gce/api has that.
+// Package notice reads what a machine on Compute Engine can learn about itself from its metadata server: that it will
+// be reclaimed, its identity, and its user data. It runs inside the machine and needs no credentials. It does not use
+// the Compute Engine API, whose client is large; providers/gce/api does.
 //
-// The server is found as Google's client does it: GCE_METADATA_HOST in the environment, else the link-local address.
+// The server is found as Google's client finds it: GCE_METADATA_HOST in the environment, else the link-local address.
 package notice
 
 import (
@@ -22,27 +22,26 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Values of the metadata server
-// (https://docs.cloud.google.com/compute/docs/metadata/predefined-metadata-keys). timeout_sec makes a call that waits
-// come back in time: one that answerWithin cuts off has a server that hangs. It is asked again, and once it answers a preemption has
-// most of its 30 s left.
+// Values of the metadata server (https://docs.cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
+// timeout_sec bounds a call that waits: if answerWithin has to cut it off, the server hangs. It is then queried again,
+// and a preemption that it reports still has most of its 30 s left.
 const (
 	pathPreempted   = "instance/preempted?timeout_sec=10"
 	pathMaintenance = "instance/maintenance-event?timeout_sec=10"
 	pathAttributes  = "instance/attributes/"
 )
 
-// Attributes that providers/gce/api gives machines.
+// Attributes that providers/gce/api sets on machines.
 const (
 	AttributeUserData = "tierml-user-data"
 	AttributeNotice   = "tierml-notice" // a duration, wall-clock
 )
 
-// DefaultLength is the time from the start of a preemption to its end where nothing says another: Compute Engine promises
-// no more for Spot machines.
+// DefaultLength is the time from the start of a preemption to its end unless specified otherwise: Compute Engine
+// promises no more for Spot machines.
 const DefaultLength = 30 * time.Second
 
-// How long the server may take to answer, also a call that waits, and what is needed to pass a notice on.
+// How long the server may take to answer, including calls that wait, and the time needed to pass a notice on.
 const (
 	answerWithin = 12 * time.Second
 	valueWithin  = 2 * time.Second
@@ -54,9 +53,9 @@ type Config struct {
 	AnswerWithin time.Duration
 	// Clock maps wall-clock to market time, in which deadlines are reported (default: they are the same).
 	Clock clock.Mapping
-	// Pause is the time between two tries after a failure, wall-clock (default 1 s).
+	// Pause is the time between retries after a failure, wall-clock (default 1 s).
 	Pause time.Duration
-	// Report gets failures that Watch survives; nil = they are dropped. The same failure on end is reported once.
+	// Report gets failures that Watch survives; nil = dropped. A repeated failure is reported once.
 	Report func(error)
 }
 
@@ -84,7 +83,7 @@ func newService(within time.Duration) *service {
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			return marked.Dial(ctx, network, address) // a machine that is a process has a server on its host
+			return marked.Dial(ctx, network, address) // a machine that is a process has its metadata server on its host
 		},
 	}
 	return &service{metadata.NewWithOptions(&metadata.Options{Client: &http.Client{Transport: transport, Timeout: within}}), transport}
@@ -92,7 +91,7 @@ func newService(within time.Duration) *service {
 
 func (s *service) close() { s.transport.CloseIdleConnections() }
 
-// attribute returns what the machine was launched with; "" when that was nothing.
+// attribute returns an attribute that the machine was launched with; "" = none.
 func (s *service) attribute(ctx context.Context, name string) (string, error) {
 	text, err := s.client.GetWithContext(ctx, pathAttributes+name)
 	if _, none := errors.AsType[metadata.NotDefinedError](err); none {
@@ -101,10 +100,11 @@ func (s *service) attribute(ctx context.Context, name string) (string, error) {
 	return text, err
 }
 
-// Watch calls f for each notice that concerns this machine, until ctx is done: then it returns nil. Each is reported once.
-// Nothing that the server answers ends the watch. f is never called concurrently, nor after Watch has returned.
+// Watch calls f for each notice that concerns this machine, until ctx is done, and then returns nil. It reports each
+// notice once. No response from the server ends the watch. f is never called concurrently, nor after Watch has
+// returned.
 //
-// Both values are waited for by long polls: the server answers when one changes.
+// It gets both values by long polls: the server answers when one changes.
 func Watch(ctx context.Context, c Config, f func(provisioner.Notice)) error {
 	w := &watcher{service: newService(cmp.Or(c.AnswerWithin, answerWithin)), config: c.withDefaults(), tell: f}
 	defer w.service.close()
@@ -115,7 +115,7 @@ func Watch(ctx context.Context, c Config, f func(provisioner.Notice)) error {
 	return nil
 }
 
-// watcher is the memory of one Watch.
+// watcher is the state of one Watch.
 type watcher struct {
 	service *service
 	config  Config
@@ -124,7 +124,7 @@ type watcher struct {
 	tell      func(provisioner.Notice)
 	warned    bool
 	raised    bool
-	complaint map[string]string // of a path: the last failure, so that it is reported once
+	complaint map[string]string // a path's last failure, so that it is reported once
 }
 
 // follow reports each value of a path, until ctx is done.
@@ -167,7 +167,8 @@ func (w *watcher) complain(ctx context.Context, path string, err error) {
 	w.complaint[path] = text
 }
 
-// preempted takes "FALSE" or "TRUE". The server says no time: the warning lasts as long as was requested at the launch.
+// preempted handles "FALSE" and "TRUE". The server gives no time: the warning lasts as long as was requested at the
+// launch.
 func (w *watcher) preempted(ctx context.Context, value string) error {
 	now := w.config.Clock.Now()
 	switch value {
@@ -197,15 +198,15 @@ func (w *watcher) preempted(ctx context.Context, value string) error {
 	return nil
 }
 
-// within asks for a value that is not waited for.
+// within requests a value without waiting for a change.
 func within(ctx context.Context, ask func(context.Context) (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, valueWithin)
 	defer cancel()
 	return ask(ctx)
 }
 
-// maintenance takes "NONE", "MIGRATE_ON_HOST_MAINTENANCE" or "TERMINATE_ON_HOST_MAINTENANCE": the host is about to be
-// worked on, so that the machine stops for a while or ends. That is a raised risk without a deadline.
+// maintenance handles "NONE", "MIGRATE_ON_HOST_MAINTENANCE" and "TERMINATE_ON_HOST_MAINTENANCE": the host will be
+// maintained soon, so the machine pauses for a while or ends. That is a raised risk without a deadline.
 func (w *watcher) maintenance(ctx context.Context, value string) error {
 	if value == "NONE" || value == "" {
 		return nil
@@ -223,7 +224,7 @@ func (w *watcher) maintenance(ctx context.Context, value string) error {
 	return nil
 }
 
-// shorten keeps a message readable whatever the answer was.
+// shorten keeps a message readable, whatever the answer.
 func shorten(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -23,7 +23,7 @@ type Config struct {
 	Namespace      string // Required.
 	Region         string // of the pools. Required.
 	Cluster        string // what List and Notify see. Required.
-	Job            string // the run whose machines these are; empty = all of the cluster's, and nothing can be launched
+	Job            string // the run that owns these machines; empty = all of the cluster's, and nothing can be launched
 	Owner          string
 	Image          string // what pods run. Required for launches.
 	ServiceAccount string // of the pods; empty = the namespace's default
@@ -32,18 +32,18 @@ type Config struct {
 	MemoryMiB      int64
 	DiskMiB        int64
 	Extended       map[string]int // extended resources that a pod requests, such as nvidia.com/gpu
-	Patch          map[string]any // what is merged into pods; CheckPatch has passed it
-	Nodes          Nodes          // which labels of nodes have types, zones and terms
+	Patch          map[string]any // merged into pods; has passed CheckPatch
+	Nodes          Nodes          // which node labels have types, zones and terms
 	Queue          string         // Kueue's local queue; empty = none
 	Gang           bool           // Kueue admits the pods of a launch together
 	Notice         time.Duration
-	Expires        time.Time // after which the cluster itself ends pods (activeDeadlineSeconds); zero = never
+	Expires        time.Time // when the cluster itself ends pods (activeDeadlineSeconds); zero = never
 	Resync         time.Duration
 	Clock          clock.Mapping
 	Log            *slog.Logger
 }
 
-// Cloud is a cluster's pods of one run, or of all runs of a TierML cluster. It may be used by several goroutines.
+// Cloud is a cluster's pods of one run, or of all runs of a TierML cluster. It is safe for concurrent use.
 type Cloud struct {
 	provisioner.Basic
 	config Config
@@ -71,7 +71,7 @@ func New(c Config) (*Cloud, error) {
 	return &Cloud{config: c, seen: newMemory(), tokens: tokens{busy: map[string]chan struct{}{}}}, nil
 }
 
-// Traits: there are no bids, and pods carry their lease in an annotation.
+// Traits returns the traits of clusters: there are no bids, and pods carry their lease in an annotation.
 func (c *Cloud) Traits() provisioner.Traits {
 	return provisioner.Traits{Provider: Provider, NoticeLength: c.config.Notice, MaxLaunch: maxLaunch, MaxUserData: maxUserData,
 		Leases: true, Preempts: true, Leftovers: true}
@@ -82,11 +82,11 @@ const (
 	maxUserData = 512 << 10 // a Secret has at most 1 MiB
 )
 
-// Access says how the API server is reached.
+// Access configures how the API server is reached.
 type Access struct {
 	Kubeconfig string // file; empty = KUBECONFIG, the user's own, or inside a pod its service account
-	Context    string // of the file; empty = its current one
-	Endpoint   string // address instead of the file's
+	Context    string // context in the file; empty = its current one
+	Endpoint   string // address that replaces the file's
 }
 
 // Connect makes a client. It calls no API.
@@ -95,7 +95,7 @@ func Connect(a Access) (Client, error) {
 	if err != nil {
 		return Client{}, err
 	}
-	// The client's own limit is 5 calls a second, and a launch of many pods is a call for each.
+	// The client's own limit is 5 calls per second, and a launch of many pods makes one call each.
 	config.QPS, config.Burst = 50, 100
 	config.UserAgent = "tierml"
 	return NewClient(config)
@@ -113,7 +113,7 @@ func (a Access) restConfig() (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 }
 
-// Version asks the API server for its version, which everybody with credentials may.
+// Version asks the API server for its version, which any account may do.
 func (c *Cloud) Version(ctx context.Context) (string, error) {
 	version, err := c.config.Client.Version(ctx)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client is the part of an API server that a Cloud calls. client-go's clientset has the same methods for every kind of every API group:
-// it made the program 35 MB larger, and its start slower, for a few kinds.
+// Client is the part of an API server that a Cloud calls. client-go's clientset has the same methods for every kind of
+// every API group: for a few kinds it made the program 35 MB larger, and slower to start.
 type Client struct {
 	Pods       func(namespace string) Objects[*corev1.Pod, *corev1.PodList]
 	Secrets    func(namespace string) Objects[*corev1.Secret, *corev1.SecretList]
@@ -29,7 +29,7 @@ type Client struct {
 	Protect func(context.Context, *policyv1.PodDisruptionBudget) error
 	// Evict calls the Eviction API.
 	Evict func(context.Context, *policyv1.Eviction) error
-	// Review asks whether this account may make a call.
+	// Review checks whether this account may make a call.
 	Review func(context.Context, *authorizationv1.SelfSubjectAccessReview) (*authorizationv1.SelfSubjectAccessReview, error)
 	// Version returns the API server's version.
 	Version func(context.Context) (string, error)
@@ -101,7 +101,7 @@ func NewClient(config *rest.Config) (Client, error) {
 	}, nil
 }
 
-// kinds is what objects of all kinds are called with.
+// kinds has what is needed to call objects of all kinds.
 type kinds struct {
 	server rest.Interface
 	codec  runtime.ParameterCodec

@@ -16,10 +16,10 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// This file alone knows the API server's reasons (metav1.StatusReason).
+// Only this file knows the API server's reasons (metav1.StatusReason).
 
-// kindOf sorts a refusal; nil = unknown. A quota of the namespace, a missing service account or priority class and a
-// namespace that is being deleted are all reported as Forbidden.
+// kindOf classifies a refusal; nil = unknown. A quota of the namespace, a missing service account or priority class
+// and a namespace that is being deleted are all reported as Forbidden.
 func kindOf(err error) (hint string, kind error) {
 	text := err.Error()
 	switch {
@@ -52,7 +52,7 @@ func kindOf(err error) (hint string, kind error) {
 	return "", nil
 }
 
-// failure wraps the error of a call once: with what was being done and the contract's error.
+// failure wraps the error of a call once: with the action that failed and the contract's error.
 func failure(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))

@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// What Kueue knows pods by that are admitted together:
+// How Kueue recognises pods to admit together:
 // https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#running-a-group-of-pods-to-be-admitted-together
 const (
 	labelQueue     = "kueue.x-k8s.io/queue-name"
@@ -29,26 +29,27 @@ const (
 	noteRetriable = "kueue.x-k8s.io/retriable-in-group"
 )
 
-// A launch is a group. Kueue keeps quota for all its pods until the last has ended, also for those that have failed; so a later launch of
-// like pods takes their places first. It joins only a group of which another pod lasts: Kueue does not admit to one that has ended.
+// A launch is a group. Kueue keeps quota for all its pods until the last has ended, also for those that have failed; so
+// a later launch of like pods takes their places first. It joins only a group that another pod keeps alive: Kueue does
+// not admit pods to a group that has ended.
 
-// place is where a pod is admitted.
+// place is a slot in which a pod is admitted.
 type place struct {
 	group string
 	count int // pods of the group
 }
 
-// group is one of Kueue's, as pods show it.
+// group is one of Kueue's groups, as its pods show it.
 type group struct {
 	place
 	shape   string
 	taken   int // places of pods that have not failed
-	lasting int // pods of other launches of which nothing says that they will end
+	lasting int // pods of other launches that are not known to end
 	going   int // those that will end soon
 	own     []*corev1.Pod
 }
 
-// shape is what Kueue compares pods of a group by.
+// shape returns what Kueue compares when it groups pods.
 func shape(p *corev1.Pod) string {
 	s := p.Spec
 	text, err := json.Marshal([]any{s.Containers[0].Resources, s.NodeSelector, s.Affinity, s.Tolerations, s.RuntimeClassName, s.PriorityClassName, s.TopologySpreadConstraints})
@@ -63,7 +64,7 @@ func join(p *corev1.Pod, at place) {
 	p.Labels[labelGroup], p.Annotations[noteGroupCount] = at.group, strconv.Itoa(at.count)
 }
 
-// groups returns those of the run's pods, by name. Own pods are those of a request.
+// groups returns the groups of the run's pods, by name. Own pods are the request's.
 func (c *Cloud) groups(ctx context.Context, r provisioner.Request) ([]*group, error) {
 	list, err := c.config.Client.Pods(c.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector() + "," + labelGroup})
 	if err != nil {
@@ -88,10 +89,10 @@ func (c *Cloud) groups(ctx context.Context, r provisioner.Request) ([]*group, er
 	return all, nil
 }
 
-// late is how long after its deadline a pod is taken for one that will not end: its node may be lost.
+// late is how long after its deadline a pod is assumed not to end: its node may be lost.
 const late = 5 * time.Second
 
-// take counts a pod that ends at a time; zero = nothing says that it will.
+// take counts a pod that ends at a time; zero = it is not known to end.
 func (g *group) take(pod *corev1.Pod, m machine, own bool, ends time.Time) {
 	if pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" {
 		return
@@ -108,8 +109,8 @@ func (g *group) take(pod *corev1.Pod, m machine, own bool, ends time.Time) {
 	}
 }
 
-// places returns where pods of a request are admitted at once, at most for as many as are missing, and keeps other requests of like pods
-// waiting until it is left.
+// places returns slots that admit a request's pods at once, at most as many as are missing, and blocks other requests
+// for like pods until leave is called.
 func (c *Cloud) places(ctx context.Context, r provisioner.Request) (free []place, leave func(), err error) {
 	if !c.config.Gang {
 		return nil, func() {}, nil
@@ -136,8 +137,8 @@ func (c *Cloud) places(ctx context.Context, r provisioner.Request) (free []place
 	}
 }
 
-// free returns the places of now. They are not enough while others are about to be free: in a group of its own a pod would wait for quota
-// that theirs keeps.
+// free returns the slots that exist now. They are not enough while others will soon be free: a pod in a group of its
+// own would wait for quota that those groups keep.
 func (c *Cloud) free(ctx context.Context, r provisioner.Request, like string) (free []place, enough bool, err error) {
 	groups, err := c.groups(ctx, r)
 	if err != nil {
@@ -155,8 +156,8 @@ func (c *Cloud) free(ctx context.Context, r provisioner.Request, like string) (f
 	return free[:min(len(free), missing)], len(free) >= missing || going == 0, nil
 }
 
-// settle ends the making of a launch's pods: its own group has as many as were made, and a pod whose group may have ended meanwhile is
-// deleted, as it would wait for ever. None has run yet.
+// settle finishes a launch's pods: its own group is as large as the number made, and it deletes a pod whose group may
+// have ended meanwhile, as that pod would wait forever. No such pod has run yet.
 func (c *Cloud) settle(ctx context.Context, r provisioner.Request, launch string) error {
 	if !c.config.Gang {
 		return nil

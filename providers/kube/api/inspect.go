@@ -17,21 +17,21 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Node is what a plan needs to know of one.
+// Node is what a plan needs to know about a node.
 type Node struct {
-	Zone, Type, Arch string // AnyZone and AnyType where labels are missing
+	Zone, Type, Arch string // AnyZone and AnyType if labels are missing
 	Region           string // empty = no label
-	Kind             Nodes  // by its labels; Plain where none tells
-	VCPU             int    // whole ones that pods can have
+	Kind             Nodes  // by its labels; Plain if none matches
+	VCPU             int    // whole vCPUs available to pods
 	MemoryMiB        int64
 	Extended         map[string]int64 // resources such as nvidia.com/gpu
-	GPU              string           // the model, as the node's labels name it
-	GPUMemoryMiB     int64            // of each
+	GPU              string           // the model in the node's labels
+	GPUMemoryMiB     int64            // per GPU
 }
 
-// Has reports whether pods that request such extended resources can be on the node.
+// Has reports whether pods that request such extended resources fit on the node.
 func (n Node) Has(extended map[string]int) bool {
-	for name, want := range extended { // any order: all must be there
+	for name, want := range extended { // any order: all must be present
 		if n.Extended[name] < int64(want) {
 			return false
 		}
@@ -39,10 +39,10 @@ func (n Node) Has(extended map[string]int) bool {
 	return true
 }
 
-// Labels of the model of a node's GPUs: of NVIDIA's GPU feature discovery, of GKE and of Karpenter.
+// Labels with the model of a node's GPUs: from NVIDIA's GPU feature discovery, GKE and Karpenter.
 var modelLabels = []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name"}
 
-// kindLabels are, by the kind of cluster, what each of its nodes has.
+// kindLabels are labels that every node of a kind of cluster has.
 var kindLabels = map[Nodes][]string{
 	Karpenter: {"karpenter.sh/capacity-type", "karpenter.sh/nodepool"},
 	GKE:       {"cloud.google.com/gke-nodepool", "cloud.google.com/gke-spot"},
@@ -60,7 +60,8 @@ func kindByLabels(labels map[string]string) Nodes {
 	return Plain
 }
 
-// KindOf returns how a cluster labels its nodes. Where there is Karpenter, other nodes are those that it runs on itself.
+// KindOf returns how a cluster labels its nodes. In clusters with Karpenter, the other nodes are those that Karpenter
+// itself runs on.
 func KindOf(nodes []Node) Nodes {
 	for _, kind := range allNodes {
 		if slices.ContainsFunc(nodes, func(n Node) bool { return n.Kind == kind }) {
@@ -104,7 +105,7 @@ func (c *Cloud) Nodes(ctx context.Context) ([]Node, error) {
 	return nodes, nil
 }
 
-// Try has the API server admit a pod of a pool without making it.
+// Try has the API server check a pod of a pool without making it.
 func (c *Cloud) Try(ctx context.Context, p market.Pool) error {
 	r := provisioner.Request{Token: "try", Pool: p, Count: 1}
 	doing := "trying a pod of " + p.String()
@@ -127,7 +128,7 @@ func (c *Cloud) Try(ctx context.Context, p market.Pool) error {
 // Right is a verb on a resource.
 type Right struct{ Verb, Resource string }
 
-// String returns how people say it: "create pods/eviction".
+// String returns the right in words: "create pods/eviction".
 func (r Right) String() string { return r.Verb + " " + r.Resource }
 
 func rights(resource string, verbs ...string) (all []Right) {
@@ -137,7 +138,7 @@ func rights(resource string, verbs ...string) (all []Right) {
 	return all
 }
 
-// Rights are what a job server needs in its namespace, each used by a method of Cloud; the chart gives them.
+// Rights are what a job server needs in its namespace, each used by a method of Cloud; the chart grants them.
 var Rights = concat(
 	rights("configmaps", "create", "delete", "get", "list"),
 	rights("secrets", "create", "get", "patch"),
@@ -146,10 +147,10 @@ var Rights = concat(
 	rights("poddisruptionbudgets", "create"),
 )
 
-// EventRights are those without which runs leave no events.
+// EventRights are needed to leave events.
 var EventRights = rights("events", "create")
 
-// NodeRights are those in the whole cluster, which a job server can do without.
+// NodeRights are optional rights in the whole cluster.
 var NodeRights = rights("nodes", "list", "watch")
 
 func concat(lists ...[]Right) (all []Right) {
@@ -159,7 +160,7 @@ func concat(lists ...[]Right) (all []Right) {
 	return all
 }
 
-// Missing asks the API server which rights this account lacks (SelfSubjectAccessReview).
+// Missing returns the rights that this account lacks, according to the API server (SelfSubjectAccessReview).
 func (c *Cloud) Missing(ctx context.Context, wanted []Right) (missing []Right, err error) {
 	for _, r := range wanted {
 		resource, sub, _ := strings.Cut(r.Resource, "/")

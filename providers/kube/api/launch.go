@@ -15,10 +15,11 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Launch makes the pods of a request: first, if need be, the run's ConfigMap, then the launch's Secret with the request, then the
-// pods behind a gate, then a remark in the Secret that all were made, and last the gates open. Each step can be repeated after a crash:
-// what is there already is met by its name, and after the remark nothing is made any more, whatever has become of the pods. Before it no
-// pod has had a node, so that one which was deleted meanwhile and is made again does not run twice.
+// Launch makes the pods of a request: if needed, the run's ConfigMap; then the launch's Secret with the request; then
+// the pods behind a gate; then a remark in the Secret that all were made; and finally it opens the gates. Each step can
+// be repeated after a crash: existing objects are found by name, and after the remark nothing more is made, whatever
+// has happened to the pods. Before the remark no pod has had a node, so that a pod which was deleted meanwhile and is
+// made again does not run twice.
 //
 // Pods wait for a node, or for a queue's quota, after Launch has returned: they are pending then.
 func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
@@ -61,13 +62,13 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 	return c.ofLaunch(ctx, r, secret, made)
 }
 
-// launched returns how many pods a launch has made, if it has ended.
+// launched returns how many pods a launch made, if it is complete.
 func launched(secret *corev1.Secret) (made int, over bool) {
 	made, err := strconv.Atoi(secret.Annotations[noteLaunched])
 	return made, err == nil
 }
 
-// intend writes the request down, or finds it written down.
+// intend writes the request to the launch's Secret, or finds it there.
 func (c *Cloud) intend(ctx context.Context, r provisioner.Request) (*corev1.Secret, error) {
 	owner, err := c.owner(ctx)
 	if err != nil {
@@ -100,7 +101,7 @@ func (c *Cloud) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: found.Name, UID: found.UID}, nil
 }
 
-// makePods makes those that are not there. It stops at the first failure, so that the pods made are the first ones.
+// makePods makes the missing pods. It stops at the first failure, so that the pods made are the first ones.
 func (c *Cloud) makePods(ctx context.Context, r provisioner.Request, secret *corev1.Secret) (made int, err error) {
 	pods := c.config.Client.Pods(c.config.Namespace)
 	free, leave, err := c.places(ctx, r)
@@ -129,17 +130,17 @@ func (c *Cloud) makePods(ctx context.Context, r provisioner.Request, secret *cor
 	return made, nil
 }
 
-// remark writes that a launch has ended.
+// remark records that a launch is complete.
 func (c *Cloud) remark(ctx context.Context, name string, made int) error {
 	_, err := c.config.Client.Secrets(c.config.Namespace).Patch(ctx, name, types.MergePatchType,
 		annotate(map[string]string{noteLaunched: strconv.Itoa(made)}), metav1.PatchOptions{})
 	return err
 }
 
-// opening removes a pod's own gate, and no queue's.
+// opening removes a pod's own gate, and leaves those of queues.
 var opening = []byte(`{"spec": {"schedulingGates": [{"name": "` + gateLaunch + `", "$patch": "delete"}]}}`)
 
-// open opens a pod's gate. One that is gone needs none.
+// open opens a pod's gate. A deleted pod needs none.
 func (c *Cloud) open(ctx context.Context, m machine) (machine, error) {
 	pod, err := c.config.Client.Pods(c.config.Namespace).Patch(ctx, string(m.ID), types.StrategicMergePatchType, opening, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
@@ -150,11 +151,11 @@ func (c *Cloud) open(ctx context.Context, m machine) (machine, error) {
 	return c.seen.note(c.read(pod)), nil
 }
 
-// ofLaunch opens the gates of a launch that has ended, and returns its pods: those that are there, and those that were.
+// ofLaunch opens the gates of a complete launch, and returns its pods: those that exist, and those that did.
 func (c *Cloud) ofLaunch(ctx context.Context, r provisioner.Request, secret *corev1.Secret, made int) ([]provisioner.Instance, error) {
 	for number := range made {
 		name := provisioner.InstanceID(podName(secret.Name, number))
-		if !c.seen.knows(name) { // by a process before: should it be gone, it was as the request says
+		if !c.seen.knows(name) { // made by an earlier process: if it is gone, assume what the request says
 			c.seen.note(machine{Instance: provisioner.Instance{ID: name, Pool: r.Pool, Token: r.Token, Tags: r.Tags, State: provisioner.Pending,
 				Launched: wholeSeconds(secret.CreationTimestamp.Time)}})
 		}
@@ -177,7 +178,7 @@ func (c *Cloud) ofLaunch(ctx context.Context, r provisioner.Request, secret *cor
 	return instances, nil
 }
 
-// tokens lets each token be launched by one call at a time.
+// tokens lets only one call at a time launch a token.
 type tokens struct {
 	mu   sync.Mutex
 	busy map[string]chan struct{}

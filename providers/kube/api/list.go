@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// List returns the pods of the run, or of the cluster, and those that have ended while this Cloud looked.
+// List returns the pods of the run, or of the cluster, and those whose end this Cloud saw.
 func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 	machines, _, err := c.look(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 	return instances, nil
 }
 
-// selector finds this Cloud's objects.
+// selector returns the selector of this Cloud's objects.
 func (c *Cloud) selector() string {
 	s := labelCluster + "=" + labelValue(c.config.Cluster)
 	if c.config.Job != "" {
@@ -39,7 +39,7 @@ func (c *Cloud) selector() string {
 	return s
 }
 
-// look returns the machines sorted by id: those that are listed, and those that have ended. Version is the list's, to watch from.
+// look returns the machines sorted by id: listed ones, and ended ones. Version is the list's, to watch from.
 func (c *Cloud) look(ctx context.Context) (machines []machine, version string, err error) {
 	const doing = "listing pods"
 	if err := ctx.Err(); err != nil {
@@ -52,7 +52,7 @@ func (c *Cloud) look(ctx context.Context) (machines []machine, version string, e
 	}
 	listed := map[provisioner.InstanceID]bool{}
 	for i := range list.Items {
-		if m := c.read(&list.Items[i]); m.Token != "" { // else another user's, with the labels copied
+		if m := c.read(&list.Items[i]); m.Token != "" { // otherwise another user's, with copied labels
 			listed[m.ID] = true
 			machines = append(machines, c.seen.note(m))
 		}
@@ -85,7 +85,7 @@ func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 	return live, nil
 }
 
-// each calls f once for each pod, also after one fails. Unknown pods are no failure.
+// each calls do once per pod, and continues after a failure. An unknown pod is not a failure.
 func each(ctx context.Context, doing string, ids []provisioner.InstanceID, do func(name string) error) error {
 	if err := ctx.Err(); err != nil {
 		return failure(ctx, doing, err)
@@ -101,7 +101,7 @@ func each(ctx context.Context, doing string, ids []provisioner.InstanceID, do fu
 	return errors.Join(errs...)
 }
 
-// Terminate deletes pods. One second is left to them: no more is needed, and with none the API server would forget them before
+// Terminate deletes pods. They get one second: no more is needed, and with none the API server would forget them before
 // their node has ended them.
 func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
 	grace := int64(1)
@@ -111,7 +111,7 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 	})
 }
 
-// Renew puts off until when pods are wanted. What the cluster itself goes by, activeDeadlineSeconds, cannot be put off.
+// Renew extends pods' leases. It cannot extend activeDeadlineSeconds, by which the cluster itself ends them.
 func (c *Cloud) Renew(ctx context.Context, generation string, until time.Time, ids ...provisioner.InstanceID) error {
 	values := map[string]string{noteExpires: until.UTC().Format(time.RFC3339)}
 	if generation != "" {
@@ -131,7 +131,7 @@ func (c *Cloud) Preempt(ctx context.Context, ids ...provisioner.InstanceID) erro
 	})
 }
 
-// RemoveLeftovers deletes the ConfigMaps of runs that have no pods any more, and with them all that they own.
+// RemoveLeftovers deletes the ConfigMaps of runs that no longer have pods, and with them everything that they own.
 func (c *Cloud) RemoveLeftovers(ctx context.Context) error {
 	live, err := c.Holdings(ctx)
 	if err != nil {

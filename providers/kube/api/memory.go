@@ -9,19 +9,19 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// memory keeps what the API server forgets: pods that were deleted. It may be used by several goroutines.
+// memory keeps what the API server forgets: pods that were deleted. It is safe for concurrent use.
 type memory struct {
 	mu    sync.Mutex
-	known map[provisioner.InstanceID]machine // as they were seen last; ends do not change any more
-	asked map[provisioner.InstanceID]bool    // by Terminate
-	nodes map[string]time.Time               // nodes that will be taken away, with when
+	known map[provisioner.InstanceID]machine // as last seen; ends no longer change
+	asked map[provisioner.InstanceID]bool    // those that Terminate ended
+	nodes map[string]time.Time               // nodes that will be taken away, and when
 }
 
 func newMemory() memory {
 	return memory{known: map[provisioner.InstanceID]machine{}, asked: map[provisioner.InstanceID]bool{}, nodes: map[string]time.Time{}}
 }
 
-// of returns a pod as it was seen last.
+// of returns a pod as last seen.
 func (m *memory) of(id provisioner.InstanceID) machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -35,7 +35,7 @@ func (m *memory) knows(id provisioner.InstanceID) bool {
 	return known
 }
 
-// before returns the pods that are known and have not ended, at the beginning of a look: only they can be missing in it.
+// before returns the known pods that have not ended, when a look begins: only they can be missing from it.
 func (m *memory) before() map[provisioner.InstanceID]machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,7 +44,7 @@ func (m *memory) before() map[provisioner.InstanceID]machine {
 	return live
 }
 
-// note takes in a pod as it is seen, and returns what is known of it.
+// note records a pod as it is seen, and returns what is known about it.
 func (m *memory) note(seen machine) machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +68,7 @@ func (m *memory) take(seen machine, now time.Time) machine {
 	return seen
 }
 
-// lose takes in that a pod is not there any more.
+// lose records that a pod no longer exists.
 func (m *memory) lose(seen machine) machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,14 +79,14 @@ func (m *memory) lose(seen machine) machine {
 	return m.take(seen, now)
 }
 
-// ask remembers that the run itself ends a pod.
+// ask records that the run itself ends a pod.
 func (m *memory) ask(id provisioner.InstanceID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked[id] = true
 }
 
-// doom notes whether a node will be taken away.
+// doom records whether a node will be taken away.
 func (m *memory) doom(node string, doomed bool, by time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *memory) doom(node string, doomed bool, by time.Time) {
 	}
 }
 
-// deadline is by when a pod will be taken away; zero = nothing says that it will, or its own run ends it.
+// deadline returns when a pod will be taken away; zero = no sign that it will, or its own run ends it.
 func (m *memory) deadline(one machine) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *memory) deadline(one machine) time.Time {
 	return m.nodes[one.node]
 }
 
-// ended returns the pods that have ended and are not listed.
+// ended returns ended pods that are not listed.
 func (m *memory) ended(listed map[provisioner.InstanceID]bool) (all []machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 // labelPrefix begins TierML's labels and annotations.
 const labelPrefix = "tierml.dev/"
 
-// gateLaunch holds a pod back until its launch has ended: see Launch.
+// gateLaunch holds a pod back until its launch is complete: see Launch.
 const gateLaunch = labelPrefix + "launch"
 
-// Labels by which objects are found. Values are digests where a text is no label's value.
+// Labels by which objects are found. Values that are not valid as labels are replaced by digests.
 const (
 	labelCluster = "tierml.dev/cluster"
 	labelRun     = "tierml.dev/run"
@@ -29,23 +29,23 @@ const (
 // Annotations.
 const (
 	noteRequest    = "tierml.dev/request"    // the request: see note
-	noteLaunched   = "tierml.dev/launched"   // of a Secret: how many pods its launch made, when it was over
-	noteExpires    = "tierml.dev/expires"    // until when a pod is wanted, RFC 3339: see Renew
-	noteGeneration = "tierml.dev/generation" // which controller of the run wants it
+	noteLaunched   = "tierml.dev/launched"   // of a Secret: how many pods its launch made, once complete
+	noteExpires    = "tierml.dev/expires"    // when a pod's lease expires, RFC 3339: see Renew
+	noteGeneration = "tierml.dev/generation" // the run's controller that wants it
 	noteRun        = "tierml.dev/run-name"
 	noteOwner      = "tierml.dev/owner"
 	noteShape      = "tierml.dev/shape" // of a pod that Kueue admits in a group
 )
 
-// readable is how much of a run's name is kept in names of pods, which are host names of at most 63 characters.
+// readable is how many characters of a run's name pods' names keep; they are host names of at most 63 characters.
 const readable = 32
 
-// ownerName returns a run's ConfigMap.
+// ownerName returns the name of a run's ConfigMap.
 func ownerName(cluster, run string) string {
 	return cloudname.Slug(run, readable) + "-" + cloudname.Digest(6, cluster, run)
 }
 
-// launchName returns a launch's Secret, and begins the names of its pods.
+// launchName returns the name of a launch's Secret, which is also the prefix of its pods' names.
 func launchName(cluster, run, token string) string {
 	return cloudname.Slug(run, readable) + "-" + cloudname.Digest(12, cluster, run, token)
 }
@@ -54,7 +54,8 @@ func podName(launch string, number int) string { return fmt.Sprintf("%s-%d", lau
 
 var labelText = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// labelValue returns a text as it is where it can be a label's value; else something like it that no other text gives.
+// labelValue returns a text unchanged if it is a valid label value; otherwise a similar value that no other text
+// yields.
 func labelValue(text string) string {
 	if labelText.MatchString(text) {
 		return text
@@ -68,7 +69,7 @@ type note struct {
 	Pool  string            `json:"pool"`
 	Count int               `json:"count"`
 	Tags  map[string]string `json:"tags,omitempty"`
-	Mark  string            `json:"mark"` // of all that a repeated request must have in common
+	Mark  string            `json:"mark"` // digest of everything that a repeated request must have in common
 }
 
 func noteOf(r provisioner.Request) note {
@@ -87,7 +88,7 @@ func (n note) text() string {
 	return string(text)
 }
 
-// readNote is empty where there is none, or where it was edited.
+// readNote returns an empty note if there is none or it was edited.
 func readNote(text string) (n note, pool market.Pool) {
 	if json.Unmarshal([]byte(text), &n) != nil {
 		return note{}, market.Pool{}

@@ -16,11 +16,13 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// gather is how long after a change others are waited for: a list follows, and a node that goes takes several pods along.
+// gather is how long to collect further changes after the first: a list follows, and a lost node takes several pods
+// with it.
 const gather = 100 * time.Millisecond
 
-// Notify reports pods that will end or have ended. Lists are authoritative; the watch signals when to list again, and reports
-// pods that were gone before the next list. So a watch that breaks, expires (410) or skips something costs time only, at most Resync.
+// Notify reports pods that will end or have ended. Lists are authoritative; the watch signals when to list again, and
+// reports pods that were gone before the next list. So a watch that breaks, expires (410) or skips something costs only
+// time, at most Resync.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	w := &watcher{cloud: c}
 	defer w.stop()
@@ -30,7 +32,7 @@ func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	})
 }
 
-// tellOf leaves an event of what the cluster does to a pod, on the run and on the pod.
+// tellOf leaves an event about what the cluster does to a pod, on the run and on the pod.
 func (c *Cloud) tellOf(ctx context.Context, n provisioner.Notice) {
 	m := c.seen.of(n.ID)
 	reason, why := "", ""
@@ -47,12 +49,12 @@ func (c *Cloud) tellOf(ctx context.Context, n provisioner.Notice) {
 	c.tellOn(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Name: string(n.ID), UID: m.uid}, corev1.EventTypeWarning, reason, text)
 }
 
-// watcher follows the run's pods, and nodes as far as that is allowed.
+// watcher follows the run's pods, and the nodes if that is allowed.
 type watcher struct {
 	cloud        *Cloud
 	pods, nodes  watch.Interface
 	withoutNodes bool
-	failed       bool // at the last look
+	failed       bool // whether the last look failed
 }
 
 // pause is how long after a failure the API server is queried again.
@@ -123,7 +125,7 @@ func (w *watcher) stop() {
 	w.pods, w.nodes = nil, nil
 }
 
-// wait returns at the first change, when a watch has ended, or when it is time to list anyway.
+// wait returns at the first change, when a watch ends, or when it is time to list anyway.
 func (w *watcher) wait(ctx context.Context) {
 	timer := time.NewTimer(w.cloud.config.Resync)
 	defer timer.Stop()
@@ -151,7 +153,7 @@ func (w *watcher) wait(ctx context.Context) {
 
 // take records an event, and reports whether it may cause a notice.
 func (w *watcher) take(e watch.Event, open bool) bool {
-	if !open || e.Type == watch.Error { // also 410: the next look lists, and watches from there
+	if !open || e.Type == watch.Error { // also 410: the next look lists, and watches from that version
 		w.stop()
 		return true
 	}
@@ -169,14 +171,14 @@ func (w *watcher) take(e watch.Event, open bool) bool {
 	case *corev1.Node:
 		if e.Type == watch.Deleted {
 			w.cloud.seen.doom(object.Name, false, time.Time{})
-			return false // its pods have events of their own
+			return false // its pods get events of their own
 		}
 		return w.see(object)
 	}
 	return false
 }
 
-// see notes whether a node will be taken away.
+// see records whether a node will be taken away.
 func (w *watcher) see(node *corev1.Node) bool {
 	bad := doomed(node)
 	w.cloud.seen.doom(node.Name, bad, wholeSeconds(time.Now().Add(w.cloud.config.Notice)))

@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Patchable are the fields of a pod that a job may add to. Everything else, and what a pod has there already, is TierML's own.
+// Patchable are the fields of a pod that a job may extend. All other fields, and what TierML sets in these, are its
+// own.
 var Patchable = []string{
 	"metadata.annotations", "metadata.labels",
 	"spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution", "spec.affinity.podAffinity", "spec.affinity.podAntiAffinity",
@@ -19,10 +20,10 @@ var Patchable = []string{
 	"spec.schedulerName", "spec.securityContext.supplementalGroups", "spec.tolerations", "spec.topologySpreadConstraints", "spec.volumes",
 }
 
-// container is the name of a pod's only one.
+// container is the name of a pod's only container.
 const container = "agent"
 
-// CheckPatch returns why a patch cannot be merged into pods; empty = it can.
+// CheckPatch returns why a patch cannot be merged into pods; empty = it can be.
 func CheckPatch(patch map[string]any) string {
 	if problem := locked("", patch); problem != "" {
 		return problem
@@ -38,7 +39,7 @@ func CheckPatch(patch map[string]any) string {
 		return "is no part of a pod: " + strings.TrimPrefix(err.Error(), "json: ")
 	}
 	for _, names := range []map[string]string{pod.Labels, pod.Annotations} {
-		for name := range names { // any order: one will do
+		for name := range names { // any order: one is enough
 			if strings.HasPrefix(name, labelPrefix) {
 				return name + " is TierML's own"
 			}
@@ -50,7 +51,7 @@ func CheckPatch(patch map[string]any) string {
 	return ""
 }
 
-// locked finds a field that is TierML's own.
+// locked returns a field that is TierML's own.
 func locked(path string, value any) string {
 	if slices.Contains(Patchable, path) || path == "spec.containers[].name" {
 		return ""
@@ -76,7 +77,7 @@ func locked(path string, value any) string {
 	return path + " is TierML's own"
 }
 
-// patched returns a pod with what a job adds. The patch has passed CheckPatch.
+// patched returns a pod with the job's patch merged. The patch has passed CheckPatch.
 func patched(pod *corev1.Pod, patch map[string]any) (*corev1.Pod, error) {
 	if len(patch) == 0 {
 		return pod, nil
@@ -96,10 +97,10 @@ func patched(pod *corev1.Pod, patch map[string]any) (*corev1.Pod, error) {
 	return done, json.Unmarshal(text, done)
 }
 
-// merge returns a tree with what another adds: lists become longer, and of two values the first stays. Containers, of which there is one,
-// are merged.
+// merge adds one tree to another: lists are concatenated, and for conflicting values the first stays. Containers, of
+// which there is one, are merged.
 func merge(into, from map[string]any) map[string]any {
-	for name, more := range from { // any order: each has its place
+	for name, more := range from { // any order: keys are independent
 		switch has := into[name].(type) {
 		case nil:
 			into[name] = more

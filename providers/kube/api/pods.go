@@ -15,20 +15,20 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// machine is a pod as an Instance, with what its notices are made of.
+// machine is a pod as an Instance, with the data of its notices.
 type machine struct {
 	provisioner.Instance
 	run, owner string
 	uid        types.UID
 	expires    time.Time
-	node       string                // that it is bound to; empty = it waits
-	deleted    time.Time             // by when it will be gone; zero = no deletion was requested
+	node       string                // that it is bound to; empty = it is waiting
+	deleted    time.Time             // when it will be gone; zero = no deletion was requested
 	disrupted  string                // why the cluster takes it back; empty = it does not
-	gated      bool                  // until its launch has ended
+	gated      bool                  // until its launch is complete
 	owned      metav1.OwnerReference // by the run's ConfigMap
 }
 
-// read translates a pod. It is a pure function: what only earlier lists showed is in memory.
+// read converts a pod. It is a pure function: what only earlier lists showed is in memory.
 func (c *Cloud) read(pod *corev1.Pod) machine {
 	n, pool := readNote(pod.Annotations[noteRequest])
 	m := machine{uid: pod.UID, run: pod.Annotations[noteRun], owner: pod.Annotations[noteOwner], node: pod.Spec.NodeName, disrupted: disruption(pod),
@@ -53,7 +53,7 @@ func (c *Cloud) read(pod *corev1.Pod) machine {
 	return m
 }
 
-// waiting says why a pod that is not bound to a node waits; empty = it does not.
+// waiting returns why a pod is not bound to a node yet; empty = it is not waiting.
 func waiting(pod *corev1.Pod) string {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return "waits for " + pod.Spec.SchedulingGates[0].Name
@@ -66,8 +66,9 @@ func waiting(pod *corev1.Pod) string {
 	return ""
 }
 
-// disruption is why the cluster ends a pod, by the conditions that it gives beforehand
-// (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions); Kueue has one of its own.
+// disruption returns why the cluster ends a pod, from the conditions that it sets beforehand
+// (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions); Kueue has its own
+// condition.
 func disruption(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Status == corev1.ConditionTrue && (condition.Type == corev1.DisruptionTarget || condition.Type == "TerminationTarget") {
@@ -111,7 +112,7 @@ func (m *machine) after(t time.Time) time.Time {
 	return t
 }
 
-// gone returns the end of a pod that is not listed any more.
+// gone returns the end of a pod that is no longer listed.
 func (m machine) gone(asked bool, now time.Time) machine {
 	m.State, m.Ended = provisioner.Terminated, m.after(now)
 	switch {
@@ -127,7 +128,7 @@ func (m machine) gone(asked bool, now time.Time) machine {
 	return m
 }
 
-// impending are taints of nodes that will be taken away, by their keys.
+// impending are the taints of nodes that will be taken away, by key.
 var impending = []string{
 	"karpenter.sh/disrupted", "karpenter.sh/disruption",
 	"cloud.google.com/impending-node-termination",

@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// protect makes the disruption budget of a launch of reliable pods, which hold the solution: evictions, as those of `kubectl drain`, take
-// one at a time, and never the last. Bare pods can have no other kind
+// protect makes the disruption budget for a launch of reliable pods, which hold the solution: evictions, such as those
+// of `kubectl drain`, take one at a time, and never the last. Bare pods allow no other kind of budget
 // (https://kubernetes.io/docs/tasks/run-application/configure-pdb/#arbitrary-controllers-and-selectors).
 func (c *Cloud) protect(ctx context.Context, r provisioner.Request, secret *corev1.Secret) error {
 	if r.Pool.Class != market.OnDemand {
@@ -31,7 +31,7 @@ func (c *Cloud) protect(ctx context.Context, r provisioner.Request, secret *core
 	return nil
 }
 
-// spread keeps a run's reliable pods on nodes of their own, where there are enough.
+// spread keeps a run's reliable pods on different nodes if there are enough.
 func (c *Cloud) spread() []corev1.TopologySpreadConstraint {
 	return []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelRun: labelValue(c.config.Job), labelClass: string(market.OnDemand)}}}}
@@ -42,8 +42,8 @@ func (c *Cloud) tell(ctx context.Context, owner metav1.OwnerReference, kind, rea
 	c.tellOn(ctx, corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID}, kind, reason, message)
 }
 
-// tellOn leaves an event on an object. The same event is left once while the API server remembers it. One that cannot be made costs nothing
-// but itself.
+// tellOn leaves an event on an object. While the API server remembers an event, it is not left again. A failure to
+// leave an event has no other effect.
 func (c *Cloud) tellOn(ctx context.Context, about corev1.ObjectReference, kind, reason, message string) {
 	if about.UID == "" {
 		return
@@ -61,5 +61,5 @@ func (c *Cloud) tellOn(ctx context.Context, about corev1.ObjectReference, kind, 
 	}
 }
 
-// mostMessage is what the API server takes of an event's message.
+// mostMessage is the API server's limit for an event's message.
 const mostMessage = 1024

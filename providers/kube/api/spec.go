@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Nodes is how a cluster labels nodes with the terms on which they are sold.
+// Nodes is the way in which a cluster labels nodes with the terms on which they are sold.
 type Nodes string
 
 // The kinds of clusters.
@@ -30,10 +30,10 @@ const (
 	Plain Nodes = "plain"
 )
 
-// allNodes are all kinds. Of several that a cluster's nodes have, the first holds.
+// allNodes are all kinds. If a cluster's nodes match several, the first applies.
 var allNodes = []Nodes{Karpenter, GKE, EKS, Plain}
 
-// AllNodes returns the words for the kinds.
+// AllNodes returns the names of the kinds.
 func AllNodes() (words []string) {
 	for _, kind := range allNodes {
 		words = append(words, string(kind))
@@ -64,7 +64,7 @@ const (
 	EnvType   = "TIERML_POD_TYPE"   // its pool's type
 	EnvSecret = "TIERML_POD_SECRET" // folder of its user data
 	EnvNotice = "TIERML_POD_NOTICE" // the time from SIGTERM to the end, wall-clock
-	// EnvListen is of the job server's pod: the name by which pods find it, with port 0. The chart sets it.
+	// EnvListen is set in the job server's pod: the name by which pods find it, with port 0. The chart sets it.
 	EnvListen = "TIERML_LISTEN"
 )
 
@@ -79,7 +79,7 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 	if r.Generation != "" {
 		p.Annotations[noteGeneration] = r.Generation
 	}
-	if r.Pool.Class == market.OnDemand { // which hold the solution: no autoscaler moves them to save money
+	if r.Pool.Class == market.OnDemand { // they hold the solution: no autoscaler may move them to save money
 		p.Annotations["karpenter.sh/do-not-disrupt"] = "true"
 		p.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "false"
 		p.Spec.PriorityClassName = c.config.PriorityClass
@@ -99,7 +99,7 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 	grace := int64(c.config.Notice / time.Second)
 	no, yes, id := false, true, int64(user)
 	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gateLaunch}}
-	p.Spec.RestartPolicy = corev1.RestartPolicyNever // one that comes back is not the one that was lost
+	p.Spec.RestartPolicy = corev1.RestartPolicyNever // a pod that restarts has lost its state
 	p.Spec.TerminationGracePeriodSeconds = &grace
 	p.Spec.AutomountServiceAccountToken, p.Spec.EnableServiceLinks = &no, &no
 	p.Spec.ServiceAccountName = c.config.ServiceAccount
@@ -124,7 +124,7 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 	value := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
 	p.Spec.Containers = []corev1.Container{{
 		Name: container, Image: c.config.Image, Command: []string{ProgramPath, "agent"}, WorkingDir: homePath,
-		// The request is the limit, too: such pods are the last that a node under pressure evicts.
+		// The request is also the limit: a node under pressure evicts such pods last.
 		Resources: corev1.ResourceRequirements{Requests: want, Limits: want},
 		Env: []corev1.EnvVar{
 			value("TIERML_PROVIDER", Provider), value(EnvType, r.Pool.Type), value(EnvSecret, secretPath), value(EnvNotice, c.config.Notice.String()),
@@ -142,7 +142,7 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 	return p, err
 }
 
-// meta returns what a launch's objects have in common.
+// meta returns the metadata that a launch's objects share.
 func (c *Cloud) meta(r provisioner.Request, name string, owner metav1.OwnerReference) metav1.ObjectMeta {
 	m := c.ownerMeta(name)
 	m.Labels[labelToken], m.Labels[labelClass] = cloudname.Digest(12, r.Token), string(r.Pool.Class)
@@ -151,7 +151,7 @@ func (c *Cloud) meta(r provisioner.Request, name string, owner metav1.OwnerRefer
 	return m
 }
 
-// ownerMeta returns what all objects of a run have in common.
+// ownerMeta returns the metadata that all objects of a run share.
 func (c *Cloud) ownerMeta(name string) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Name: name, Namespace: c.config.Namespace,
 		Labels:      map[string]string{labelPart: "tierml", labelCluster: labelValue(c.config.Cluster), labelRun: labelValue(c.config.Job)},
@@ -162,13 +162,13 @@ func (c *Cloud) ownerMeta(name string) metav1.ObjectMeta {
 	return m
 }
 
-// AnyZone and AnyType are a pool's zone and type where a plain cluster's nodes have no labels.
+// AnyZone and AnyType are a pool's zone and type if a plain cluster's nodes have no labels.
 const (
 	AnyZone = "any"
 	AnyType = "pod"
 )
 
-// affinity keeps a pod to nodes of its pool.
+// affinity restricts a pod to its pool's nodes.
 func (c *Cloud) affinity(p market.Pool) *corev1.NodeAffinity {
 	var all []corev1.NodeSelectorRequirement
 	in := func(key, value string) {
@@ -198,8 +198,8 @@ func (c *Cloud) affinity(p market.Pool) *corev1.NodeAffinity {
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: all}}}}
 }
 
-// lostNode is how long pods stay bound to a node that does not answer. Kubernetes would wait for five minutes, and training stands
-// still meanwhile only where nothing else notices: agents' heartbeats do.
+// lostNode is how long pods stay bound to a node that does not answer, in seconds. Kubernetes would wait five minutes;
+// agents' heartbeats usually notice earlier, and otherwise training would stall.
 const lostNode = int64(30)
 
 func (c *Cloud) tolerations(class market.Class) []corev1.Toleration {
@@ -208,10 +208,10 @@ func (c *Cloud) tolerations(class market.Class) []corev1.Toleration {
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		all = append(all, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
 	}
-	if tier, told := tierLabels[c.config.Nodes]; told && class == market.Spot { // pools of spot nodes are often kept free by a taint like their label
+	if tier, told := tierLabels[c.config.Nodes]; told && class == market.Spot { // pools of spot nodes often have a taint equal to their label
 		all = append(all, corev1.Toleration{Key: tier.key, Operator: corev1.TolerationOpEqual, Value: tier.spot, Effect: corev1.TaintEffectNoSchedule})
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.config.Extended)) { // nodes with GPUs are kept free by a taint of the resource's name
+	for _, name := range slices.Sorted(maps.Keys(c.config.Extended)) { // nodes with GPUs often have a taint named after the resource
 		all = append(all, corev1.Toleration{Key: name, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	}
 	return all
