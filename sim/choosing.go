@@ -11,17 +11,17 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// lot is what a pool has for a purchase, and what is taken of it.
+// stock is what a pool can sell for a purchase, and what is bought from it.
 type stock struct {
-	request provisioner.Request // for the one pool
+	request provisioner.Request // for this pool alone
 	price   market.USD
 	room    int
 	count   int
-	err     error // why it has no more
+	err     error // why it can sell no more
 }
 
-// sell takes a purchase's machines from its pools, as an instant fleet of EC2 does: the best pool by the allocation gives all that
-// it has, then the next. Where several pools are named, refused says which had too few.
+// sell takes a purchase's machines from its pools, as an instant fleet of EC2 does: the best pool by the allocation
+// sells all that it has, then the next. If several pools are named, refused lists those that had too few.
 func (c *cloud) sell(r provisioner.Request) (sold []stock, refused []provisioner.Refusal, err error) {
 	if len(r.Or) == 0 {
 		l := stock{request: r}
@@ -57,8 +57,8 @@ func (c *cloud) sell(r provisioner.Request) (sold []stock, refused []provisioner
 	return sold, refused, err
 }
 
-// survey asks each pool of a purchase what it has, in the order in which they are taken from: by price where the allocation goes by
-// price and capacity, since what has room here is as deep as anything; by room where it goes by capacity alone.
+// survey returns the stock of each pool of a purchase, in the order of buying: by price if the allocation considers
+// price and capacity, as a pool with room counts as deep here; by room if it considers capacity alone.
 func (c *cloud) survey(r provisioner.Request) []stock {
 	one := r
 	one.Or, one.Count = nil, math.MaxInt32
@@ -81,7 +81,7 @@ func (c *cloud) survey(r provisioner.Request) []stock {
 	return lots
 }
 
-// price returns what a machine of a pool costs now.
+// price returns the current price of a pool's machine.
 func (w *world) price(p market.Pool) market.USD {
 	price, _ := w.history[p].At(w.now())
 	return price

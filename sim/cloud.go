@@ -13,18 +13,18 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Verb is what a Fault does, in the fake cloud's words.
+// Verb is the effect of a Fault, in the fake cloud's words.
 type Verb string
 
 const (
-	Evict      Verb = "evict"       // take spot machines back, with the usual notice
-	EvictNow   Verb = "evict-now"   // and without
-	Kill       Verb = "kill"        // the host breaks: no notice, no eviction
-	Rebalance  Verb = "rebalance"   // recommend to leave
+	Evict      Verb = "evict"       // reclaim spot machines, with the usual notice
+	EvictNow   Verb = "evict-now"   // and without notice
+	Kill       Verb = "kill"        // the host fails: no notice, no eviction
+	Rebalance  Verb = "rebalance"   // recommend leaving the machine
 	NoCapacity Verb = "no-capacity" // sell nothing for a while
 )
 
-// Fault is something that happens besides the market's own events.
+// Fault is an event injected in addition to the market's own.
 type Fault struct {
 	At     time.Duration // since the start
 	Do     Verb
@@ -34,34 +34,34 @@ type Fault struct {
 	For    time.Duration
 }
 
-// machine is a simulated machine, as its provider sees it. Its work is node's business.
+// machine is a simulated machine, as its provider sees it. node has its work.
 type machine struct {
 	provisioner.Instance
 	number int
-	place  int // among those of its pool: see hazard.Event
+	place  int // in its pool: see hazard.Event
 	warned bool
 	gone   bool
 	agent  process
-	told   *recordedMachine // nil = its fate is simulated
+	told   *recordedMachine // nil = its end is simulated
 }
 
-// cloud is the simulated provider: it sells at recorded prices, warns and takes back.
+// cloud is the simulated provider: it sells at recorded prices, warns and reclaims.
 type cloud struct {
 	w        *world
 	machines []*machine
-	places   map[market.Pool][]*machine // of each pool, by place: its last machine
+	places   map[market.Pool][]*machine // by pool and place: the last machine
 	byID     map[provisioner.InstanceID]*machine
 	closed   []closure
-	replayed int // purchases that the record has answered
+	replayed int // purchases answered from the recording
 }
 
-// closure is when some pools sell nothing.
+// closure is a period in which some pools sell nothing.
 type closure struct {
 	of    string
 	until time.Time
 }
 
-// followPrices reports each price change of a pool, one after the other.
+// followPrices reports each price change of a pool in turn.
 func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
 	if len(points) == 0 {
 		return
@@ -73,13 +73,13 @@ func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
 	}
 	c.w.at(tell, prices, func() {
 		c.w.step(elasticity.PriceChanged{Pool: pool, At: next.At, Price: next.Price})
-		c.w.decide() // one price after the other, as in a run
+		c.w.decide() // one price at a time, as in a real run
 		c.followPrices(pool, points[1:])
 	})
 }
 
-// followAvailability reports each change of what a pool gives, and takes back what it no longer does: the newest first,
-// as they are the ones that a fleet which is whole has least use for. The notice comes before the change.
+// followAvailability reports each change of a pool's availability, and reclaims the excess: the newest machines first,
+// as a complete fleet needs them least. The notice comes before the change.
 func (c *cloud) followAvailability(pool market.Pool, points []market.AvailabilityPoint) {
 	if len(points) == 0 {
 		return
@@ -87,13 +87,13 @@ func (c *cloud) followAvailability(pool market.Pool, points []market.Availabilit
 	next := points[0]
 	c.w.at(next.At.Add(-c.w.cfg.Timing.Notice), notices, func() { c.takeBack(pool, next.Count) })
 	c.w.at(next.At.Add(c.w.cfg.Timing.PriceLag), prices, func() {
-		c.takeBack(pool, next.Count) // what was bought after the notice
+		c.takeBack(pool, next.Count) // machines bought after the notice
 		c.w.step(elasticity.CapacityChanged{Pool: pool, At: next.At, Count: next.Count})
 		c.followAvailability(pool, points[1:])
 	})
 }
 
-// seat gives a machine the lowest free place of its pool.
+// seat assigns a machine the lowest free place in its pool.
 func (c *cloud) seat(m *machine) {
 	if c.w.cfg.Hazard == nil {
 		return
@@ -108,7 +108,8 @@ func (c *cloud) seat(m *machine) {
 	all[m.place] = m
 }
 
-// followHazard takes machines back as the events say, one after the other. All events share a function: there are many, and most find no machine.
+// followHazard reclaims machines according to the events, in turn. All events share a function: there are many, and
+// most hit no machine.
 func (c *cloud) followHazard(events *hazard.Upcoming) {
 	e, more := events.Next()
 	var happen func()
@@ -129,7 +130,7 @@ func (c *cloud) followHazard(events *hazard.Upcoming) {
 	next()
 }
 
-// takeBack evicts what a pool no longer gives.
+// takeBack evicts a pool's machines above the number left.
 func (c *cloud) takeBack(pool market.Pool, left int) {
 	for _, m := range c.machines {
 		if m.Pool != pool || m.gone || m.warned {
@@ -155,7 +156,7 @@ func (c *cloud) launch(r provisioner.Request) {
 	c.w.step(elasticity.Launched{Token: r.Token, Instances: sold, Refused: refused})
 }
 
-// make returns a pool's machines.
+// make returns a pool's new machines.
 func (c *cloud) make(l stock, launched time.Time, sold []provisioner.Instance) []provisioner.Instance {
 	r := l.request
 	back, taken := c.takenBack(r, launched)
@@ -176,7 +177,7 @@ func (c *cloud) make(l stock, launched time.Time, sold []provisioner.Instance) [
 	return sold
 }
 
-// kinds lists the types that were sold, and how.
+// kinds lists the types that were sold, and their classes.
 func (c *cloud) kinds() string {
 	var pools []market.Pool
 	for _, m := range c.machines {
@@ -187,8 +188,8 @@ func (c *cloud) kinds() string {
 	return market.Kinds(pools)
 }
 
-// takenBack returns when the provider warns that it takes a machine back: when the price crosses its bid, or when it has lived
-// for as long as the rules allow.
+// takenBack returns when the provider warns that it will reclaim a machine: when the price exceeds its bid, or at the
+// longest life that the rules allow.
 func (c *cloud) takenBack(r provisioner.Request, launched time.Time) (at time.Time, taken bool) {
 	if r.Pool.Class != market.Spot {
 		return at, false
@@ -202,7 +203,7 @@ func (c *cloud) takenBack(r provisioner.Request, launched time.Time) (at time.Ti
 	return at, taken
 }
 
-// available returns how many of the wanted machines can be had.
+// available returns how many of the requested machines the pool can sell.
 func (c *cloud) available(r provisioner.Request) (int, error) {
 	if r.Pool.Class == market.OnDemand {
 		return r.Count, nil
@@ -234,7 +235,7 @@ func (c *cloud) available(r provisioner.Request) (int, error) {
 	return min(limit, r.Count), nil
 }
 
-// evict warns a machine and takes it when the notice ends.
+// evict warns a machine and reclaims it when the notice ends.
 func (c *cloud) evict(m *machine) {
 	if m.gone || m.warned {
 		return
@@ -252,7 +253,7 @@ func (c *cloud) evict(m *machine) {
 	c.w.at(deadline, losses, func() { c.end(m, market.ByProvider, "the price rose above the bid, or capacity was taken back") })
 }
 
-// terminate ends machines for their buyer.
+// terminate ends machines on the buyer's request.
 func (c *cloud) terminate(ids []provisioner.InstanceID) {
 	for _, id := range ids {
 		if m := c.byID[id]; m != nil {
@@ -261,7 +262,7 @@ func (c *cloud) terminate(ids []provisioner.InstanceID) {
 	}
 }
 
-// end takes a machine off the bill; the broken stream shows it at once, the provider a little later.
+// end takes a machine off the bill; the broken stream reveals it at once, the provider's report a little later.
 func (c *cloud) end(m *machine, by market.EndedBy, reason string) {
 	if m.gone {
 		return
@@ -320,7 +321,7 @@ func (c *cloud) targets(f Fault) []*machine {
 	return alive[:count]
 }
 
-// matches reports whether a pool is of a type, a zone, or "zone/type".
+// matches reports whether a pool matches a type, a zone, or "zone/type".
 func matches(of string, p market.Pool) bool {
 	zone, kind, both := strings.Cut(of, "/")
 	if both {

@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Controller returns the configuration of the run's controller: that of a real run (jobrun), but for what the
-// job is about and where it is saved.
+// Controller returns the configuration of the run's controller: as in a real run (jobrun), except for the
+// job's content and its storage.
 func (c *Config) Controller() elasticity.Config {
 	out := elasticity.Config{
 		Settings: c.Settings, NoHeartbeats: true, Run: c.Name,
@@ -31,7 +31,7 @@ func (c *Config) Controller() elasticity.Config {
 	return out
 }
 
-// Restarter returns the same for a run by kill and restart.
+// Restarter returns the same for a run by restart from checkpoints.
 func (c *Config) Restarter() restart.Config {
 	save, again := c.saving()
 	out := restart.Config{
@@ -59,7 +59,7 @@ func (c *Config) saving() (save, restart time.Duration) {
 	return save, restart
 }
 
-// known returns the pools that the job allows, with what is known at the start.
+// known returns the pools that the job allows, with the initial knowledge about each.
 func (c *Config) known() []elasticity.Pool {
 	out := make([]elasticity.Pool, len(c.Pools))
 	for i, p := range c.Pools {
@@ -71,7 +71,7 @@ func (c *Config) known() []elasticity.Pool {
 	return out
 }
 
-// vcpuHours returns the job's work as policies count it.
+// vcpuHours returns the job's work in vCPU hours, as policies measure it.
 func (c *Config) vcpuHours() float64 {
 	return c.Job.Work * c.Timing.Speed / c.FLOPSPerVCPU / time.Hour.Seconds()
 }

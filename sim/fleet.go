@@ -12,12 +12,12 @@ import (
 	"github.com/tierml/tierml/tiers/agent"
 )
 
-// fleet is all machines as far as training goes: the worker of each split, the server of each partition, and how
-// far the work has come. It answers the controller's requests to nodes, by rates instead of rows: a machine's part
-// of a clock takes its work over the machine's rate, and a clock ends when every split's part does.
+// fleet is the training state of all machines: the worker of each split, the server of each partition, and the
+// progress of the work. It answers the controller's requests to nodes with rates instead of rows: a machine's part
+// of a clock takes its work divided by the machine's rate, and a clock ends when every split's part has.
 //
-// Two simplifications keep a start at milliseconds. All partitions of a clock become complete at the same instant,
-// and one report covers a clock of all splits; real workers report each for itself.
+// Two simplifications keep a start's cost at milliseconds. All partitions complete a clock at the same instant,
+// and one report covers a clock of all splits; real workers report separately.
 type fleet struct {
 	w     *world
 	ctrl  *elasticity.Controller
@@ -25,49 +25,49 @@ type fleet struct {
 	byID  map[ps.ServerID]*node
 
 	splits   []split
-	complete ps.Clock // every split has committed all clocks up to it
+	complete ps.Clock // all splits have committed this clock and those before
 
-	owner, backup []*node // Index: Partition; nil before the job stands
+	owner, backup []*node // Index: Partition; nil before the job is placed
 	committed     ps.Clock
-	recovered     ps.Generation // to whose cut all progress was taken back last
+	recovered     ps.Generation // the last roll-back, which returned all progress to its cut
 	cut           ps.Clock      // the named cut; 0 = none
-	delivered     ps.Clock      // the newest cut that the backups hold
+	delivered     ps.Clock      // the newest cut that backups hold
 
-	due       time.Duration // an advance is scheduled for then; 0 = none
-	unsettled bool          // an advance is due at the end of the instant
-	died      bool          // some of nodes are dead: see removeEnded
-	soonest   time.Duration // no node is done with its part of a clock before
+	due       time.Duration // when an advance is scheduled; 0 = none
+	unsettled bool          // an advance must run at the end of the instant
+	died      bool          // some nodes are dead: see removeEnded
+	soonest   time.Duration // no node finishes its part of a clock earlier
 
 	calm    steadyPeriod
-	round   cutRound           // the newest
-	untold  []clocks           // in the order in which they are to be reported
-	telling time.Duration      // when the next clock of a calm was last scheduled to be reported: see deliverAll
-	stats   []tiers.SplitStats // of any clock
+	round   cutRound           // the newest cut
+	untold  []clocks           // in reporting order
+	telling time.Duration      // when the next clock of a steady period was last scheduled for reporting: see deliverAll
+	stats   []tiers.SplitStats // for any clock
 }
 
 type split struct {
 	next ps.Clock // first clock not committed
-	left float64  // share of that clock's work that is left, from 0 to 1
+	left float64  // remaining share of that clock's work, from 0 to 1
 }
 
-// node is a machine's agent, whose rounds take their time and whose rows are not there.
+// node is a machine's agent, with timed rounds and without rows.
 type node struct {
-	// What the work's course asks for comes first: it fits into one line of a cache.
+	// Hot fields come first: they fit into one cache line.
 	alive, busy        bool
-	told               bool          // commanded to do something at this instant
-	employed           bool          // it has been given splits or partitions
-	standby            bool          // it computes nothing
+	told               bool          // received a command at this instant
+	employed           bool          // has been given splits or partitions
+	standby            bool          // computes nothing
 	generation, fenced ps.Generation // service for generations below fenced is refused
-	begun, finish      time.Duration // of the clock under way
-	load               float64       // of the clock that is being begun, in parts of a split
-	round              *agent.Round  // the clock under way; nil = none, or it was lost
-	did                ps.Clock      // the last one that it has done
+	begun, finish      time.Duration // of the current clock
+	load               float64       // of the clock being started, as a fraction of a split
+	round              *agent.Round  // the current clock; nil = none, or it was lost
+	did                ps.Clock      // the last clock that it finished
 
 	f     *fleet
 	id    ps.ServerID
 	rate  float64 // floating-point operations per second of market time
 	named ps.Clock
-	delay time.Duration // until what it says is heard
+	delay time.Duration // until its reports arrive
 	agent agent.Agent
 }
 
@@ -81,7 +81,7 @@ func newFleet(w *world) *fleet {
 	return f
 }
 
-// do carries out what the controller wants of machines.
+// do carries out the controller's action on machines.
 func (f *fleet) do(a elasticity.Action) {
 	switch a := a.(type) {
 	case elasticity.Send:
@@ -110,7 +110,7 @@ func (n *node) boot() {
 	}
 }
 
-// die ends the machine. What it had committed by now counts.
+// die ends the machine. What it had committed by now still counts.
 func (n *node) die() {
 	n.f.bringUp()
 	n.f.deliverBefore(n.f.w.elapsed)
@@ -122,7 +122,7 @@ func (n *node) die() {
 	n.f.died, n.f.unsettled = true, true
 }
 
-// report reports after a delay, unless the machine is dead by then.
+// report delivers a report after a delay, unless the machine is dead by then.
 func (n *node) report(delay time.Duration, r rank, report tiers.Report) {
 	n.reportAt(n.f.w.elapsed+delay, r, report)
 }
@@ -131,7 +131,7 @@ func (n *node) reportAt(at time.Duration, r rank, report tiers.Report) {
 	n.f.w.queue.put(at, r, event{of: n, report: report})
 }
 
-// heard: a report of the machine has arrived, unless it is dead by now.
+// heard handles the arrival of a machine's report, unless the machine is dead by now.
 func (n *node) heard(report tiers.Report) {
 	if n.alive {
 		n.f.w.step(elasticity.Reported{ID: n.id, Report: report})
@@ -166,7 +166,7 @@ func (n *node) take(c tiers.Command) {
 	case tiers.SaveCut:
 		n.answer(c.ID, f.w.transfer(), saved(errand.Partitions), nil)
 	case tiers.FenceWorker:
-		n.answer(c.ID, t.Reply, n.standings(), nil) // the machine is dead here, and with it its worker
+		n.answer(c.ID, t.Reply, n.standings(), nil) // the machine is dead here, and so is its worker
 	case tiers.MoveOut:
 		n.moveOut(c.ID, errand)
 		return
@@ -175,7 +175,7 @@ func (n *node) take(c tiers.Command) {
 		return
 	}
 	n.delay = t.Reply
-	if n.round != nil && n.round.Dropped { // the clock under way may be done again elsewhere
+	if n.round != nil && n.round.Dropped { // the current clock may be repeated elsewhere
 		n.rest()
 	}
 	if _, named := c.Do.(tiers.NameCut); named || !aside {
@@ -183,7 +183,7 @@ func (n *node) take(c tiers.Command) {
 	}
 }
 
-// prepare does what a command asks of the work under way.
+// prepare applies a command to the current work.
 func (n *node) prepare(do tiers.Do) {
 	switch do := do.(type) {
 	case tiers.Assign:
@@ -204,14 +204,14 @@ func (n *node) prepare(do tiers.Do) {
 	}
 }
 
-// settleInstant resumes work after all commands of the instant: a thousand machines are sent theirs at one.
+// settleInstant resumes work after all commands of the instant: a thousand machines can get commands at once.
 func (f *fleet) settleInstant() {
 	if f.unsettled {
 		f.advance()
 	}
 }
 
-// bringUp is an advance before something changes; it does nothing when nothing has ended since.
+// bringUp is advance before a change; it does nothing if nothing has ended since.
 func (f *fleet) bringUp() {
 	if f.calm.limit > 0 || f.finished() {
 		f.advance()
@@ -226,8 +226,8 @@ func (f *fleet) removeEnded() {
 	}
 }
 
-// aside reports whether a command has nothing to do with the work under way, as most have that a fleet is sent: the work need not
-// be brought up to now for it.
+// aside reports whether a command leaves the current work alone, as most commands do: the work then need not be brought
+// up to date first.
 func (n *node) aside(do tiers.Do) bool {
 	switch do := do.(type) {
 	case tiers.SaveCut:
@@ -244,7 +244,7 @@ func (n *node) aside(do tiers.Do) bool {
 	return false
 }
 
-// overdue reports whether a part of the work has ended that was not reported yet.
+// overdue reports whether a part of the work has ended without being reported.
 func (f *fleet) overdue() bool {
 	if f.calm.limit > 0 {
 		return f.due <= f.w.elapsed
@@ -257,7 +257,7 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 	n.f.w.after(n.f.w.cfg.Timing.Move, reports, func() {
 		switch {
 		case !n.alive || n.generation != generation || n.fenced > generation:
-			return // recovery has overtaken it
+			return // a recovery has superseded it
 		case to == nil || !to.alive:
 			n.answer(id, 0, nil, errors.New("the new owner does not answer"))
 			return
@@ -270,8 +270,8 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 	})
 }
 
-// interrupt stops a coarse clock, which stands for many short ones, in its middle: what is done of it stays done, and
-// advance begins the rest.
+// interrupt stops a coarse clock, which stands for many short ones, before its end: its finished share counts, and
+// advance starts the rest.
 func (n *node) interrupt() {
 	if !n.busy || n.round == nil {
 		n.rest()
@@ -285,7 +285,7 @@ func (n *node) interrupt() {
 	n.rest()
 }
 
-// rest ends what the machine works on, be it done or not.
+// rest ends a machine's current work, finished or not.
 func (n *node) rest() {
 	if n.busy {
 		n.f.w.worked(n.begun, min(n.finish, n.f.w.elapsed))
@@ -293,7 +293,7 @@ func (n *node) rest() {
 	}
 }
 
-// serving reports whether every partition has an owner that can take updates: without, no clock ends or begins.
+// serving reports whether every partition has an owner that accepts updates: without one, no clock ends or begins.
 func (f *fleet) serving() bool {
 	var last *node
 	for _, o := range f.owner {
@@ -308,8 +308,8 @@ func (f *fleet) serving() bool {
 	return true
 }
 
-// advance brings the work up to now: parts that have ended are committed, clocks that have ended reported, and what
-// can begin begins. Calling it more often changes nothing.
+// advance brings the work up to date: it commits finished parts, reports finished clocks, and starts what can
+// start. Extra calls change nothing.
 func (f *fleet) advance() {
 	f.unsettled = false
 	if f.catchUp() {
@@ -320,14 +320,14 @@ func (f *fleet) advance() {
 	}
 }
 
-// tick is an advance that comes by itself, at the end of a clock.
+// tick is the advance scheduled for the end of a clock.
 func (f *fleet) tick() {
 	if f.catchUp() && !f.settle() {
 		f.schedule()
 	}
 }
 
-// catchUp does what advance does, but for seeing that it is called again. It reports whether there is work.
+// catchUp does what advance does, but does not schedule the next call. It reports whether there is work.
 func (f *fleet) catchUp() bool {
 	f.removeEnded()
 	f.rouse()
@@ -343,7 +343,7 @@ func (f *fleet) catchUp() bool {
 	}
 }
 
-// finished reports whether a part of a clock has ended that is not committed.
+// finished reports whether a part of a clock has ended and is not committed.
 func (f *fleet) finished() bool {
 	if f.w.elapsed < f.soonest {
 		return false
@@ -394,7 +394,7 @@ func (f *fleet) commit() {
 	}
 }
 
-// report reports the clock that is complete.
+// report reports the completed clock.
 func (f *fleet) report(n *node) {
 	took := (n.finish - n.begun).Seconds() / f.w.cfg.Timing.Speed
 	if f.lazily() && f.complete < f.w.cfg.Job.Clocks {
@@ -416,14 +416,14 @@ func (f *fleet) begin() {
 	for _, n := range f.nodes {
 		switch {
 		case n.load > 0 && n.told:
-			f.set(n, clock, f.w.cfg.Timing.Clock) // in the midst of a clock that others have begun
+			f.set(n, clock, f.w.cfg.Timing.Clock) // in the middle of a clock that others have started
 		case n.load > 0:
 			f.set(n, clock, beside)
 		}
 	}
 }
 
-// start begins a node's part of a clock, if it has one to begin.
+// start starts a node's part of a clock, if it has one.
 func (n *node) start(clock ps.Clock) bool {
 	if n.busy || !n.mayBegin(clock) {
 		return false
@@ -452,14 +452,14 @@ func (n *node) mayBegin(c ps.Clock) bool {
 	return n.alive && n.fenced <= n.generation && n.agent.Ready() == c
 }
 
-// schedule makes sure that advance is called when the next thing happens: the clock's end, and the end of a part
-// that something else waits for.
+// schedule ensures that advance is called at the next event: the clock's end, or the end of a part that
+// something else waits for.
 func (f *fleet) schedule() {
 	var last, first time.Duration
 	for _, n := range f.nodes {
 		if n.busy {
 			last = max(last, n.finish)
-			// Some split is to go, or has come while the others were worked on.
+			// A split is to move away, or arrived while the others were worked on.
 			if first == 0 || n.finish < first {
 				if n.agent.Releasing() || n.agent.Lowest(n.round) == f.complete+1 {
 					first = n.finish

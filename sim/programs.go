@@ -13,25 +13,26 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Programs is a job of programs of the user's own. Times are market time.
+// Programs describes a job that runs the user's own programs. Times are market time.
 type Programs struct {
-	Count, Tasks int           // as programs.Config has them
+	Count, Tasks int           // as in programs.Config
 	Least        int           // likewise
 	Elastic      bool          // likewise
-	Rungs        []trials.Rung // of a sweep whose trials the tasks are; empty = none
-	TPE          bool          // trials wait for the results of earlier ones, as trials.Sweep has it
-	Of           int64         // the steps of a trial
+	Rungs        []trials.Rung // of a sweep with the tasks as its trials; empty = none
+	TPE          bool          // trials wait for the results of earlier ones, as in trials.Sweep
+	Of           int64         // steps per trial
 	State        bool          // they have state
-	Every        time.Duration // from one mirroring of it to the next
-	// Fetch is how long a new machine takes for the workdir, 0 = as for splits (Timing.Load); Setup from then to its first program; Restore how long a state takes to it, and Save how long what
-	// has changed of a state takes to the store.
+	Every        time.Duration // time between saves of the state
+	// Fetch is how long a new machine takes to get the workdir, 0 = as for splits (Timing.Load); Setup is the time from
+	// then to its first program; Restore is how long it takes to read a state, and Save how long to write a state's
+	// changes to the store.
 	Fetch, Setup, Restore, Save time.Duration
 }
 
-// number returns how many machines do each its part of the work once.
+// number returns how many machines each do their part of the work once.
 func (p *Programs) number() int { return max(p.Tasks, 1) * p.width() }
 
-// Share returns how much of the work of all programs is done, as some trials are dropped.
+// Share returns the share of all programs' work that is done, as some trials are dropped.
 func (p *Programs) Share() float64 { return trials.Share(p.Rungs, p.Tasks, p.Of) }
 
 func (p *Programs) width() int {
@@ -44,13 +45,14 @@ func (p *Programs) width() int {
 // Together reports whether all machines run one program.
 func (p *Programs) Together() bool { return p.Tasks == 0 && !p.Elastic && p.Count > 1 }
 
-// Again returns how long a machine whose agent has called takes until a program runs there.
+// Again returns how long a machine whose agent has connected takes until a program runs there.
 func (c *Config) Again() time.Duration { return c.Programs.Setup + c.Programs.Restore + c.Timing.Start }
 
-// Undone returns how much of a machine's work an eviction undoes at the most. The last of a state that fits into the notice is saved.
+// Undone returns the most work of a machine that an eviction can undo. Changes to the state that fit into the notice
+// are saved.
 func (c *Config) Undone() time.Duration {
 	switch p := c.Programs; {
-	case p.Elastic && p.Count > 1: // the others have it
+	case p.Elastic && p.Count > 1: // the other machines have the state
 		return 0
 	case !p.State:
 		return c.forPrograms().Length
@@ -60,16 +62,16 @@ func (c *Config) Undone() time.Duration {
 	return 0
 }
 
-// forPrograms configures what decides about them.
+// forPrograms returns the configuration of the programs' controller.
 func (c *Config) forPrograms() programs.Config {
 	p := c.Programs
 	out := programs.Config{Settings: c.Settings, Count: p.Count, Least: p.Least, Tasks: p.Tasks, Elastic: p.Elastic, State: p.State, SaveWithin: c.Timing.Notice + p.Save + time.Minute,
 		Heartbeat: time.Second, OrphanAfter: time.Second}
-	out.DeadAfter = 100 * 365 * 24 * time.Hour // players send no heartbeats: silence says nothing about them
+	out.DeadAfter = 100 * 365 * 24 * time.Hour // simulated machines send no heartbeats: silence means nothing
 	if len(p.Rungs) > 0 || p.TPE {
 		out.Of, out.Sweep = p.Of, &trials.Sweep{Samples: p.Tasks, Rungs: p.Rungs, TPE: p.TPE}
 	}
-	for _, pool := range c.Pools { // of like machines as the length is declared for
+	for _, pool := range c.Pools { // machines of the size for which the length is declared
 		if rate := pool.Type.WorkRate(); rate > 0 {
 			out.Length = time.Duration(c.vcpuHours() / p.Share() / float64(p.number()) / rate * float64(time.Hour))
 			break
@@ -78,29 +80,29 @@ func (c *Config) forPrograms() programs.Config {
 	return out
 }
 
-// programWorld is all machines that run programs, and the store.
+// programWorld has all machines that run programs, and the store.
 type programWorld struct {
 	w      *world
 	all    map[ps.ServerID]*programMachine
-	stored map[string]float64 // how much of a program is done, from 0 to 1, by manifest
+	stored map[string]float64 // finished share of a program, from 0 to 1, by manifest
 	saves  int
-	// What rank 0 of the newest gang began with: a rank that is new gets its state from there.
+	// Progress with which rank 0 of the newest gang began: a new rank gets its state from there.
 	gang  uint64 // the attempt
 	begun float64
 }
 
-// programMachine is a machine that runs one program after the other.
+// programMachine is a machine that runs programs one after the other.
 type programMachine struct {
 	c       *programWorld
 	id      ps.ServerID
 	rate    float64 // operations per nanosecond
 	alive   bool
-	set     bool // it has done its setup
-	round   int  // counts beginnings and ends: what was scheduled in an older one is void
+	set     bool // setup is done
+	round   int  // counts starts and ends: events scheduled in an older round are void
 	attempt uint64
 	works   bool
 	each    float64 // operations of this machine's part of the program
-	done    float64 // of these, at since
+	done    float64 // operations done at since
 	since   time.Duration
 }
 
@@ -126,12 +128,12 @@ func (p *programMachine) die() {
 	p.alive, p.works, p.round = false, false, p.round+1
 }
 
-// warned: the machine hears of its end by itself, and its program ends in order.
+// warned handles an eviction notice: the machine learns it by itself, and its program ends in order.
 func (p *programMachine) warned() { p.stop(p.c.w.cfg.Programs.State) }
 
 func (p *programMachine) report(r tiers.Report) { p.c.w.step(elasticity.Reported{ID: p.id, Report: r}) }
 
-// later does something of the present round.
+// later schedules something that is void after the present round.
 func (p *programMachine) later(d time.Duration, f func()) {
 	round := p.round
 	p.c.w.after(d, reports, func() {
@@ -198,7 +200,7 @@ func (p *programMachine) run(do tiers.RunProgram) {
 	})
 }
 
-// feedback reports a trial's loss at each rung to come. Which trials are the better ones follows from their numbers.
+// feedback reports a trial's loss at each remaining rung. The trials' numbers determine which are better.
 func (p *programMachine) feedback(task int) {
 	of := p.c.w.cfg.Programs
 	for _, rung := range of.Rungs {
@@ -213,9 +215,9 @@ func (p *programMachine) feedback(task int) {
 	}
 }
 
-// begin returns how much of a program is done as a rank begins.
+// begin returns a program's progress when a rank begins.
 func (c *programWorld) begin(do tiers.RunProgram) float64 {
-	if do.Elastic { // the others have it
+	if do.Elastic { // the other machines have the state
 		done := c.stored[do.Resume]
 		for _, other := range c.all {
 			if other.works {
@@ -234,13 +236,13 @@ func (c *programWorld) begin(do tiers.RunProgram) float64 {
 	return c.stored[do.Resume]
 }
 
-// each returns the work of one program on one machine, of as many as there may be.
+// each returns the work per machine of one program, with the most machines that it may have.
 func (c *programWorld) each() float64 {
 	p := c.w.cfg.Programs
 	return c.w.cfg.Job.Work / p.Share() / float64(p.number())
 }
 
-// mirror saves now and then.
+// mirror saves periodically.
 func (p *programMachine) mirror() {
 	if s := p.c.w.cfg.Programs; s.State && s.Every > 0 {
 		p.later(s.Every, func() {
@@ -250,7 +252,7 @@ func (p *programMachine) mirror() {
 	}
 }
 
-// count adds what was done since it was counted last.
+// count adds the work done since the last count.
 func (p *programMachine) count() {
 	if p.works {
 		now := p.c.w.elapsed
@@ -259,7 +261,7 @@ func (p *programMachine) count() {
 	}
 }
 
-// save mirrors the state as it is now; the program continues meanwhile.
+// save mirrors the present state; the program continues meanwhile.
 func (p *programMachine) save(final bool) {
 	p.count()
 	p.c.saves++
@@ -270,7 +272,7 @@ func (p *programMachine) save(final bool) {
 	})
 }
 
-// stop ends what runs, by a user's request.
+// stop ends the running program, on a user's request.
 func (p *programMachine) stop(save bool) {
 	if !p.works {
 		if p.alive && p.attempt > 0 {
@@ -282,7 +284,7 @@ func (p *programMachine) stop(save bool) {
 	p.end(143, true, save)
 }
 
-// end ends the program; the last of its state is saved before the end is reported.
+// end ends the program, and saves its last changes before it reports the end.
 func (p *programMachine) end(code int, asked, save bool) {
 	p.count()
 	p.round++

@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// rank orders what happens at the same instant.
+// rank orders events of the same instant.
 type rank uint8
 
 const (
@@ -19,38 +19,38 @@ const (
 	wakeUps
 )
 
-// queue holds what will happen: by time, then rank, then the order in which it was put in. Times are lengths since
-// the start of the run.
+// queue holds future events, ordered by time, then rank, then insertion. Times are measured from the start of the
+// run.
 //
-// Machines that are bought together boot, hear, answer and end together. So the heap orders moments, each of which has a list of events,
-// and not events.
+// Machines that are bought together boot, report, answer and end together. So the heap orders moments, each with a list
+// of events, rather than single events.
 type queue struct {
 	heap []*moment
 	seq  uint64
-	// Those that events were last put into: the newest of their time and rank, or nil. A later one for the same time and rank begins a
-	// moment of its own when it is forgotten here, which changes nothing.
+	// The moments of the latest insertions: the newest for their time and rank, or nil. If one is dropped from here, a
+	// later event for the same time and rank starts a moment of its own, with the same result.
 	recent [4]*moment
-	oldest int       // of recent
-	spare  []*moment // for their memory
+	oldest int       // index in recent
+	spare  []*moment // kept to reuse their memory
 }
 
-// moment is what happens at a time and rank, in order.
+// moment has the events of one time and rank, in order.
 type moment struct {
 	at     time.Duration
 	rank   rank
 	seq    uint64
 	events []event
-	next   int // of events, the first that has not happened
+	next   int // index of the first event that has not happened
 }
 
-// event is something that happens: do is called or, where it is nil, a machine's report is heard.
+// event is something that happens: it calls do or, if do is nil, delivers a machine's report.
 type event struct {
 	do     func()
 	of     *node
 	report tiers.Report
 }
 
-// happen has it happen.
+// happen runs the event.
 func (e *event) happen() {
 	if e.do != nil {
 		e.do()
@@ -94,7 +94,7 @@ func (q *queue) put(at time.Duration, r rank, e event) {
 	}
 }
 
-// blank returns a moment without events.
+// blank returns an empty moment.
 func (q *queue) blank() *moment {
 	last := len(q.spare) - 1
 	if last < 0 {
@@ -105,13 +105,13 @@ func (q *queue) blank() *moment {
 	return m
 }
 
-// empty reports whether nothing will happen any more.
+// empty reports whether no events are left.
 func (q *queue) empty() bool { return len(q.heap) == 0 }
 
 // due returns when the next event happens; the queue must not be empty.
 func (q *queue) due() time.Duration { return q.heap[0].at }
 
-// pop takes out the next event, of a time and rank; the queue must not be empty.
+// pop removes and returns the next event with its time and rank; the queue must not be empty.
 func (q *queue) pop() (at time.Duration, r rank, e event) {
 	m := q.heap[0]
 	at, r, e = m.at, m.rank, m.events[m.next]
@@ -121,7 +121,7 @@ func (q *queue) pop() (at time.Duration, r rank, e event) {
 	return at, r, e
 }
 
-// dropFirst takes out a moment whose events have happened.
+// dropFirst removes a moment whose events have happened.
 func (q *queue) dropFirst() {
 	m, last := q.heap[0], len(q.heap)-1
 	for i := range q.recent {
@@ -129,7 +129,7 @@ func (q *queue) dropFirst() {
 			q.recent[i] = nil
 		}
 	}
-	clear(m.events) // lets go of functions and reports
+	clear(m.events) // releases functions and reports
 	m.events, m.next = m.events[:0], 0
 	q.spare = append(q.spare, m)
 	q.heap[0] = q.heap[last]

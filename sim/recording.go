@@ -13,12 +13,12 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Recording is what a real run's controller learned from its provider and its machines, and when, by its journal. A
-// simulation of the same job that gets the same events at the same times must decide the same: what the record says takes the
-// place of the model of the provider and of the pace of the work, and no fault is injected. What it has no word of, such as
-// when commands are answered, is simulated.
+// Recording is what a real run's controller learned from its provider and its machines, and when, according to its
+// journal. A simulation of the same job that gets the same events at the same times must decide the same: the recording
+// replaces the models of the provider and of the pace of work, and no fault is injected. Anything it does not contain,
+// such as when commands are answered, is simulated.
 type Recording struct {
-	// Began is when the controller bought first: the simulation's Start.
+	// Began is when the controller first bought: the simulation's Start.
 	Began    time.Time
 	launches []recordedLaunch // in the order of purchase
 	clocks   map[ps.Clock][]time.Time
@@ -34,7 +34,7 @@ type recordedLaunch struct {
 	short    []market.Pool // those that refused
 }
 
-// recordedMachine is what the record says of a machine; times that it lacks are zero.
+// recordedMachine is what the recording has of a machine; unknown times are zero.
 type recordedMachine struct {
 	id       provisioner.InstanceID
 	pool     market.Pool
@@ -42,9 +42,9 @@ type recordedMachine struct {
 	ready    time.Time
 	warned   time.Time
 	deadline time.Time
-	broken   time.Time // given up as its stream was gone
+	broken   time.Time // given up because its stream broke
 	ended    time.Time
-	known    time.Time // the provider's word of it
+	known    time.Time // when the provider reported its end
 	by       market.EndedBy
 	reason   string
 }
@@ -55,14 +55,14 @@ type recordedPrice struct {
 	at   time.Time
 }
 
-// NewRecording reads a journal of a run that was not resumed.
+// NewRecording reads the journal of a run that was not resumed.
 func NewRecording(entries []journal.Entry) (*Recording, error) {
 	t := &Recording{clocks: map[ps.Clock][]time.Time{}, prices: map[recordedPrice]time.Time{}}
 	purchases, machines := map[string]int{}, map[string]*recordedMachine{}
 	for n, e := range entries {
 		m := machines[e.Instance]
 		if m == nil {
-			m = &recordedMachine{} // lines of strangers say nothing
+			m = &recordedMachine{} // lines about unknown machines have no data
 		}
 		switch e.Kind {
 		case journal.Intent:
@@ -93,7 +93,7 @@ func NewRecording(entries []journal.Entry) (*Recording, error) {
 			}
 			m = &recordedMachine{id: provisioner.InstanceID(e.Instance), pool: l.pool, launched: e.T}
 			if pool, err := market.ParsePool(e.Pool); err == nil {
-				m.pool = pool // which the provider chose
+				m.pool = pool // chosen by the provider
 			}
 			if e.Launched != nil {
 				m.launched = *e.Launched
@@ -121,7 +121,7 @@ func NewRecording(entries []journal.Entry) (*Recording, error) {
 	return t, nil
 }
 
-// refuse reads which pools had too few.
+// refuse reads which pools could not sell enough.
 func (l *recordedLaunch) refuse(e journal.Entry) error {
 	for _, named := range append([]journal.Choice{{Pool: e.Pool}}, e.Or...) {
 		pool, err := market.ParsePool(named.Pool)
@@ -141,14 +141,14 @@ func (m *recordedMachine) end(e journal.Entry) {
 	m.ended, m.known, m.by, m.reason = *e.Ended, e.T, market.EndedBy(e.EndedBy), e.Why
 }
 
-// clock returns when a clock that is worked on now was done in the record; false when it never was after that.
+// clock returns when a clock that is worked on now was completed in the recording; false if it was not completed again.
 func (t *Recording) clock(c ps.Clock, now time.Time) (time.Time, bool) {
 	if t == nil || len(t.clocks[c]) == 0 {
 		return time.Time{}, false
 	}
 	times := t.clocks[c]
 	i, _ := slices.BinarySearchFunc(times, now, time.Time.Compare)
-	return times[min(i, len(times)-1)], true // one that the record had done by now is done at once
+	return times[min(i, len(times)-1)], true // a clock already completed in the recording ends at once
 }
 
 // price returns when a price change was reported.
@@ -160,7 +160,7 @@ func (t *Recording) price(pool market.Pool, at time.Time) (time.Time, bool) {
 	return told, ok
 }
 
-// replay answers a purchase as the record has it; false when the record has no such purchase at that place.
+// replay answers a purchase as recorded; false if the recording has no such purchase at that position.
 func (c *cloud) replay(r provisioner.Request) bool {
 	t := c.w.cfg.Recording
 	if t == nil || c.replayed >= len(t.launches) || t.launches[c.replayed].pool != r.Pool {
@@ -169,7 +169,7 @@ func (c *cloud) replay(r provisioner.Request) bool {
 	l := &t.launches[c.replayed]
 	c.replayed++
 	if l.answered.IsZero() {
-		return true // it was under way when the run ended
+		return true // it was pending when the run ended
 	}
 	c.w.at(l.answered, arrivals, func() {
 		var refused []provisioner.Refusal
@@ -189,7 +189,7 @@ func (c *cloud) replay(r provisioner.Request) bool {
 	return true
 }
 
-// enter lets a machine come, and schedules what the record says of it.
+// enter adds a machine, and schedules its recorded events.
 func (c *cloud) enter(told *recordedMachine, r provisioner.Request) provisioner.Instance {
 	m := &machine{number: len(c.machines) + 1, told: told, Instance: provisioner.Instance{
 		ID: told.id, Pool: told.pool, Bid: r.BidFor(told.pool), Token: r.Token, State: provisioner.Running, Launched: told.launched,
@@ -216,7 +216,7 @@ func (c *cloud) enter(told *recordedMachine, r provisioner.Request) provisioner.
 	return m.Instance
 }
 
-// knownAt returns when the provider's word of a machine's end comes.
+// knownAt returns when the provider reports a machine's end.
 func (m *machine) knownAt(now time.Time, lag time.Duration) time.Time {
 	known := now.Add(lag)
 	if m.told != nil && m.told.known.After(now) {
@@ -225,7 +225,7 @@ func (m *machine) knownAt(now time.Time, lag time.Duration) time.Time {
 	return known
 }
 
-// faults returns those to inject: none where a record says what happened.
+// faults returns the faults to inject: none in a replay.
 func (c *Config) faults() []Fault {
 	if c.Recording != nil {
 		return nil
@@ -233,7 +233,7 @@ func (c *Config) faults() []Fault {
 	return c.Faults
 }
 
-// endedAt returns a machine's end on its bill.
+// endedAt returns a machine's end for the bill.
 func (m *machine) endedAt(now time.Time) time.Time {
 	if m.told != nil && m.EndedBy == market.ByProvider {
 		return cmp.Or(m.told.ended, now)

@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The node's part as a server (agent.Server). One simplification: what one node hears of cuts and roll-backs holds for all,
-// as nothing is computed between the first node that hears it and the last.
+// This file is the node's part as a server (agent.Server). It makes one simplification: the first node to learn of a
+// cut or roll-back learns it for all, as nothing is computed before the last one does.
 
 func (n *node) SetRoute(g ps.Generation, _ ps.Route, _ map[ps.ServerID]string) error {
 	n.generation = max(n.generation, g)
@@ -44,7 +44,7 @@ func (n *node) NameCut(cut ps.Clock) error {
 	return nil
 }
 
-// HurryMoves: moves wait for nothing here.
+// HurryMoves does nothing: moves wait for nothing here.
 func (n *node) HurryMoves() {}
 
 func (n *node) UnnameCut(ps.Clock) error {
@@ -58,10 +58,10 @@ func (n *node) CommitCut(cut ps.Clock) error {
 	return nil
 }
 
-// SettleWorker has nothing to do: a clock's part is committed everywhere or nowhere here, so that nothing is ever staged.
+// SettleWorker does nothing: a clock's part is committed everywhere or nowhere here, so nothing is ever staged.
 func (n *node) SettleWorker(ps.Incarnation, uint64, bool) error { return nil }
 
-// standings of a dead worker.
+// standings returns those of a dead worker.
 func (n *node) standings() tiers.Standings {
 	var out tiers.Standings
 	for p, owner := range n.f.owner {
@@ -92,7 +92,7 @@ func (n *node) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
 	return h, nil
 }
 
-// saved returns what was written of a cut: without a byte.
+// saved returns what was written of a cut, with zero bytes.
 func saved(partitions []ps.Partition) (out tiers.Saved) {
 	for _, p := range partitions {
 		out.Parts = append(out.Parts, tiers.SavedPart{Partition: p})
@@ -106,7 +106,7 @@ func (n *node) Recover(do tiers.Recover) error {
 	}
 	f := n.f
 	f.cut, f.delivered, f.committed, f.complete = 0, do.Cut, do.Cut, do.Cut
-	if f.recovered != do.Generation { // the first of all that hear it
+	if f.recovered != do.Generation { // the first node to learn of it
 		f.recovered = do.Generation
 		for i := range f.splits {
 			f.splits[i] = split{next: do.Cut + 1, left: 1}

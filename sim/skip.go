@@ -9,33 +9,33 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// As long as nothing happens one clock is like the other: all machines begin it together and are done after the same
-// times. Without a journal such clocks are not simulated one by one: a calm begins, in which how far the work
-// has come is a matter of the time that has passed. It ends when a machine gets a command about its work, or ends, or a clock comes that
-// is not like the others; cuts do not end it. Meanwhile the controller, at rest, hears of clocks only before another event. So a
-// start costs as much as there are events that change something, with the same result.
+// While nothing happens, all clocks are alike: all machines begin each together and take the same times. Without a
+// journal such clocks are not simulated one by one: a steady period begins, in which progress depends on the elapsed
+// time only. It ends when a machine gets a command about its work, or ends, or an unlike clock comes; cuts do not end
+// it. Meanwhile the resting controller gets reports of clocks only before another event. So the cost of a start depends
+// on the number of events that change something, with the same result.
 
 // steadyPeriod is a time in which clocks follow each other evenly.
 type steadyPeriod struct {
-	clocks               // those that are to be done in it and were not reported
-	since  time.Duration // when the first of all was begun
-	limit  int           // how many there are at most; 0 = there is no calm
+	clocks               // its clocks that were not reported yet
+	since  time.Duration // when its first clock was begun
+	limit  int           // the most clocks that it can have; 0 = no steady period
 }
 
-// clocks are some that are done, one every length from first on; they were not reported yet.
+// clocks are completed ones, one per length starting at first, that were not reported yet.
 type clocks struct {
-	node   *node // that reports them
+	node   *node // the node that reports them
 	from   ps.Clock
 	count  int
-	first  time.Duration // when the controller is to hear of the first
+	first  time.Duration // when the controller learns of the first
 	length time.Duration
 	took   float64 // wall-clock seconds each
 }
 
-// lazily reports whether the controller may hear later of clocks.
+// lazily reports whether the controller may learn of clocks later.
 func (f *fleet) lazily() bool { return f.w.cfg.Record == nil && f.ctrl.Resting() }
 
-// settle begins a calm, if all that changes for some clocks is their number. It ends before the last clock.
+// settle begins a steady period, if clocks for some time differ only in their numbers. It ends before the last clock.
 func (f *fleet) settle() bool {
 	if !f.lazily() {
 		return false
@@ -55,7 +55,7 @@ func (f *fleet) settle() bool {
 	return true
 }
 
-// done returns the clock that is complete by now, also in a calm.
+// done returns the clock that is complete by now, also in a steady period.
 func (f *fleet) done() ps.Clock {
 	c := &f.calm
 	if c.limit == 0 {
@@ -64,7 +64,7 @@ func (f *fleet) done() ps.Clock {
 	return f.complete + ps.Clock(min(c.limit, int((f.w.elapsed-c.since)/c.length)))
 }
 
-// expectCut has the named cut offered when a calm reaches its clock.
+// expectCut schedules the named cut for when a steady period reaches its clock.
 func (f *fleet) expectCut() {
 	c := &f.calm
 	if n := int(f.cut - f.complete); n > 0 && n <= c.limit {
@@ -72,7 +72,7 @@ func (f *fleet) expectCut() {
 	}
 }
 
-// rouse ends a calm: clocks that have ended by now are done, and will be reported in time.
+// rouse ends a steady period: clocks that have ended by now are done, and will be reported in time.
 func (f *fleet) rouse() {
 	c := f.calm
 	if c.limit == 0 {
@@ -96,7 +96,7 @@ func (f *fleet) rouse() {
 	}
 }
 
-// steady returns the machine that is done last with the present clock, if every machine has just begun it with all its
+// steady returns the machine that finishes the present clock last, if every machine has just begun it with all its
 // splits, as it will begin the next; otherwise nil.
 func (f *fleet) steady() (last *node) {
 	working := 0
@@ -139,8 +139,8 @@ func (f *fleet) deliverUntil(now time.Duration, say func(time.Duration, elastici
 	}
 }
 
-// deliver reports those clocks that are due: the last, and the one before, from which the controller has the length of
-// the last.
+// deliver reports the clocks that are due: the last, and the one before, from which the controller computes the length
+// of the last.
 func (f *fleet) deliver(c *clocks, now time.Duration, say func(time.Duration, elasticity.Event)) {
 	if c.first > now {
 		return
@@ -155,7 +155,8 @@ func (f *fleet) deliver(c *clocks, now time.Duration, say func(time.Duration, el
 	c.from, c.count, c.first = c.from+ps.Clock(n), c.count-n, c.first+time.Duration(n)*c.length
 }
 
-// deliverAll reports all clocks to the controller in time, once it does not rest any longer: those of a steady period one by one, as it may rest again.
+// deliverAll reports all clocks to the controller in time, once it no longer rests: those of a steady period one by
+// one, as it may rest again.
 func (f *fleet) deliverAll() {
 	if f.ctrl.Resting() {
 		return

@@ -6,19 +6,19 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Cuts of a calm are alike, too: from the second on, each is due the same time after the one before, at the same point of a clock. If
-// nothing else happens until its last command is answered, a cut changes only the clock to which everything may return. Such cuts are
-// skipped. One that something happens in the midst of is played.
+// Cuts of a steady period are alike, too: from the second on, each follows the one before after the same time, at the
+// same point of a clock. If nothing else happens until its last command is answered, a cut changes only the clock to
+// which a roll-back returns. Such cuts are skipped. A cut during which something happens is simulated.
 
-// cutRound is a cut of a calm, in time since the start of the run.
+// cutRound is a cut in a steady period, in time since the start of the run.
 type cutRound struct {
-	calm time.Duration // when the calm began
+	calm time.Duration // when the steady period began
 	due  time.Duration // when it was named
-	over time.Duration // when its last command is answered; 0 = it is not committed
+	over time.Duration // when its last command is answered; 0 = not committed
 }
 
-// skipCuts is called before the controller wakes up. It reports whether that was for a cut that is skipped, with as many after it
-// as end before anything else happens.
+// skipCuts is called before the controller wakes up. It reports whether the wake-up was for a cut and that cut was
+// skipped, with all following cuts that end before anything else happens.
 func (f *fleet) skipCuts() bool {
 	now, last, t := f.w.elapsed, &f.round, &f.w.cfg.Timing
 	if f.calm.limit == 0 || !f.lazily() || last.calm != f.calm.since || last.over == 0 || t.Cut < t.Reply {

@@ -9,8 +9,8 @@ import (
 
 type instanceID = provisioner.InstanceID
 
-// writeStart writes the lines from which a ledger and its readers know what the run rests on. They name no version
-// and no wall-clock time, so that equal inputs give equal journals.
+// writeStart writes the lines with the run's basis for a ledger and other readers. They contain no version and no
+// wall-clock time, so that equal inputs give equal journals.
 func (w *world) writeStart() error {
 	c := &w.cfg
 	d := journal.StartDetails{

@@ -7,31 +7,31 @@ import (
 	"github.com/tierml/tierml/elasticity/tempo"
 )
 
-// Timing is how long things take, in market time: what a simulated run knows of reality besides prices and compute rates,
-// and what calibration measures. How long the controller waits is in tempo.Settings.
+// Timing is how long things take, in market time: everything a simulated run knows of reality apart from prices and
+// compute rates, and what calibration measures. The controller's timeouts are in tempo.Settings.
 type Timing struct {
 	Speed float64 // market seconds per wall-clock second, for the journal
 
 	Launch    time.Duration // from the request for machines until the provider's answer
 	Boot      time.Duration // from the launch until the agent runs
-	Start     time.Duration // from then until it is ready to work
-	Notice    time.Duration // warning before an eviction
-	NoticeLag time.Duration // from the warning until the controller knows
+	Start     time.Duration // from then until it is ready for work
+	Notice    time.Duration // notice before an eviction
+	NoticeLag time.Duration // from the notice until the controller knows
 	PriceLag  time.Duration // from a price change until the controller knows
-	EndLag    time.Duration // from a machine's end until the controller knows from the provider
+	EndLag    time.Duration // from a machine's end until the provider's report reaches the controller
 
-	Reply  time.Duration // a command to a machine and its answer
+	Reply  time.Duration // from a command to a machine until its answer
 	Load   time.Duration // reading splits
-	Move   time.Duration // handing one partition over
+	Move   time.Duration // handing over one partition
 	Cut    time.Duration // delivering a cut once its clock is complete
 	Export time.Duration // reading and saving all tables
-	// Clock is what each machine that works on a clock adds to it besides computing: reading rows, committing, waiting for
-	// the slowest. On a computer that plays all machines they share its cores.
+	// Clock is the time that each working machine adds to a clock apart from computing: reading rows, committing,
+	// waiting for the slowest. On one computer that simulates all machines, they share its cores.
 	Clock time.Duration
 }
 
-// Undisturbed returns how long the work takes like machines that share its splits, in market time, and how much of a clock they do not
-// compute: they exchange parameters, or wait for the one with the most splits.
+// Undisturbed returns how long the work takes identical machines that share its splits, in market time, and how much of
+// a clock they do not compute: they exchange parameters, or wait for the one with the most splits.
 func (c *Config) Undisturbed(machines int, rate float64) (length, beside time.Duration) {
 	perMachine := rate * c.FLOPSPerVCPU / c.Timing.Speed
 	computing := c.Job.Work / (float64(machines) * perMachine)
@@ -47,13 +47,13 @@ func (c *Config) Undisturbed(machines int, rate float64) (length, beside time.Du
 	return span(longest), span((longest - computing) / clocks)
 }
 
-// span returns seconds as a duration, at most one that is no plan anyway.
+// span returns seconds as a duration, limited to a length beyond any plan.
 func span(seconds float64) time.Duration {
 	const longest = 100 * 365 * 24 * time.Hour
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
 }
 
-// At returns the same run at a place: things take as long as there, and it is decided as there.
+// At returns the same run at a place, with its timing and its settings.
 func (c Config) At(p tempo.Place) Config {
 	c.Settings, c.Timing = tempo.Of(p), local(p)
 	if p.Remote {
@@ -62,9 +62,9 @@ func (c Config) At(p tempo.Place) Config {
 	return c
 }
 
-// local returns the fake cloud's, as measured on the journals of examples/demo.yaml (two cores; 17 machines): ready 1.52 to 1.66 s
-// after the request with a boot of 1.5 s; a clock of 16 machines took 14 to 17 ms longer than its work at the declared rates, and
-// one of a single machine 2 ms; notices came 0.19 s and ends 0.08 to 0.18 s late.
+// local returns the fake cloud's timing, as measured on the journals of examples/demo.yaml (two cores; 17 machines):
+// ready 1.52 to 1.66 s after the request with a boot of 1.5 s; a clock of 16 machines took 14 to 17 ms longer than its
+// work at the declared rates, and one of a single machine 2 ms; notices came 0.19 s and ends 0.08 to 0.18 s late.
 func local(p tempo.Place) Timing {
 	market := func(wall time.Duration) time.Duration {
 		return time.Duration(float64(wall) * p.Speed).Round(time.Millisecond)
@@ -79,9 +79,9 @@ func local(p tempo.Place) Timing {
 	}
 }
 
-// remote is assumed of real clouds: a machine works after as long as the job is decided by (tempo.RemoteBoot), and notices are
-// looked for every five seconds, as AWS recommends. Nothing of it has been measured here. What a clock takes besides computing
-// is left out.
+// remote returns the timing assumed for real clouds: a machine works after the boot time that decisions assume
+// (tempo.RemoteBoot), and notices are polled every five seconds, as AWS recommends. None of it was measured here. A
+// clock's overhead apart from computing is left out.
 func remote(p tempo.Place) Timing {
 	const launch = 5 * time.Second
 	return Timing{

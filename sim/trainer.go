@@ -14,7 +14,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// brain decides for a run: an elasticity.Controller, or a restart.Controller for policies without a reliable tier.
+// brain makes a run's decisions: an elasticity.Controller, or a restart.Controller for policies without a reliable
+// tier.
 type brain interface {
 	Step(now time.Time, events ...elasticity.Event) []elasticity.Action
 	NextWake() time.Time
@@ -27,35 +28,35 @@ type process interface {
 	die()
 }
 
-// agents is all agents together: what training is made of.
+// agents are all agents together, which do the training.
 type agents interface {
 	// hire returns a new machine's agent, which does rate vCPU hours of work per hour.
 	hire(id ps.ServerID, rate float64) process
-	// do carries out what the brain wants of training.
+	// do carries out the brain's actions on training.
 	do(elasticity.Action)
-	// deliverBefore gives the brain, before other events, what it should have heard of before; deliverNow returns what is due
-	// now, and deliverAll schedules what is left after it. Where no report waits they do nothing.
+	// deliverBefore reports to the brain, before other events, what was due earlier; deliverNow returns what is due
+	// now, and deliverAll schedules the rest. They do nothing if no report is waiting.
 	deliverBefore(now time.Duration)
 	deliverNow(now time.Duration) []elasticity.Event
 	deliverAll()
-	// skipCuts is called before the brain wakes up, and reports whether it need not.
+	// skipCuts is called before the brain wakes up, and reports whether it can sleep on.
 	skipCuts() bool
 	// settleInstant is called before time advances.
 	settleInstant()
 }
 
-// trainer is training by kill and restart: one team works as long as all of it lives. Its work advances evenly, so that
-// nothing happens between a beginning and an end but checkpoints.
+// trainer is training by restart from checkpoints: a team works while all its machines live. Its work advances evenly,
+// so that only checkpoints happen between a start and an end.
 type trainer struct {
 	w     *world
 	crew  map[ps.ServerID]*simNode
-	round int // counts beginnings and ends: what was scheduled in an older one is void
-	teams int // counts teams, with which their checkpoints go
+	round int // counts starts and ends: events scheduled in an older round are void
+	teams int // counts teams, as checkpoints belong to one
 
 	team  []*simNode
-	done  float64 // clocks, when the team began or resumed
+	done  float64 // clocks done when the team began or resumed
 	since time.Duration
-	rate  float64 // clocks per nanosecond; 0 = nothing trains
+	rate  float64 // clocks per nanosecond; 0 = no training
 	saved float64
 }
 
@@ -64,7 +65,7 @@ type simNode struct {
 	t     *trainer
 	id    ps.ServerID
 	rate  float64
-	spot  bool // it is for its like that checkpoints are taken
+	spot  bool // checkpoints are taken because of spot machines
 	alive bool
 }
 
@@ -82,7 +83,7 @@ func (r *simNode) boot() {
 	}
 }
 
-// die ends the machine, and with it the team's work.
+// die ends the machine, and with it its team's work.
 func (r *simNode) die() {
 	r.alive = false
 	t := r.t
@@ -122,7 +123,7 @@ func (t *trainer) train(a elasticity.Train) {
 		}
 	}
 	if len(t.team) < len(a.Machines) {
-		t.team = nil // its brain will hear of it
+		t.team = nil // its brain will be told
 		return
 	}
 	round := t.round
@@ -135,7 +136,7 @@ func (t *trainer) train(a elasticity.Train) {
 	})
 }
 
-// work lets the team work from now on, and reports it.
+// work starts the team's work now, and schedules its reports.
 func (t *trainer) work() {
 	t.round++
 	job, clocks := &t.w.cfg.Job, float64(t.w.cfg.Job.Clocks)
@@ -161,7 +162,7 @@ func (t *trainer) work() {
 	})
 }
 
-// rest stops the work, which counts as far as it has come.
+// rest stops the work, and keeps its progress.
 func (t *trainer) rest() {
 	t.round++
 	if t.rate > 0 {
@@ -176,8 +177,8 @@ func (t *trainer) disband() {
 	t.team = nil
 }
 
-// save takes a checkpoint, for which the team stands still where that is declared or assumed. The fake cloud's machines train on, and save
-// the clock that they are at when it is complete.
+// save takes a checkpoint, which stops the team if that is declared or assumed. The fake cloud's machines continue
+// training, and save their present clock once it is complete.
 func (t *trainer) save() {
 	if len(t.team) == 0 {
 		return
@@ -193,7 +194,7 @@ func (t *trainer) save() {
 	}
 	t.w.after(delay, answers, func() {
 		if t.teams != team {
-			return // the team is gone, and the checkpoint with it
+			return // the team is gone, and so is the checkpoint
 		}
 		t.saved = mark
 		t.w.step(elasticity.Saved{Clock: ps.Clock(t.saved)})
@@ -204,7 +205,7 @@ func (t *trainer) save() {
 	})
 }
 
-// newBrain returns what decides by the run's policy, and the training that it decides about.
+// newBrain returns the controller for the run's policy, and the training that it controls.
 func newBrain(w *world) (brain, agents) {
 	if w.cfg.Programs != nil {
 		return programs.New(w.cfg.Restarter(), w.cfg.forPrograms()), newCast(w)

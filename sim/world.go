@@ -1,9 +1,9 @@
-// Package sim is the third world, next to clouds and the laptop: the same elasticity.Controller, policies and ledger, driven
-// by a queue of events in market time, with simulated machines that take as long as rates say. It answers "what would this job
-// have cost" in milliseconds, and the same inputs give the same journal, byte for byte.
+// Package sim simulates runs: the same elasticity.Controller, policies and ledger as on clouds and laptops, driven by a
+// queue of events in market time, with simulated machines whose durations come from rates. It answers "what would this
+// job have cost" in milliseconds, and the same inputs give the same journal, byte for byte.
 //
-// It knows how a provider sells and reclaims machines, and how long work takes. It knows nothing about what is trained, where
-// prices come from and what is done with the results; sim/sweep runs many starts.
+// It knows how a provider sells and reclaims machines, and how long work takes. It knows nothing about what is trained,
+// the origin of prices and the use of the results; sim/sweep runs many starts.
 package sim
 
 import (
@@ -30,21 +30,21 @@ import (
 // Config is one run to simulate.
 type Config struct {
 	Name  string
-	Seed  uint64 // of what is random: the targets of faults
+	Seed  uint64 // for random choices: the targets of faults
 	Start time.Time
 	Job   Workload
-	// Programs has the job run programs of the user's own, which share Job's work evenly; nil = it trains.
+	// Programs has the job run the user's own programs, which share Job's work evenly; nil = it trains.
 	Programs *Programs
 
 	Policy   bidding.Policy
 	Rules    market.RuleBook
 	Want     bidding.Want
-	Pools    []bidding.Candidate // sorted by pool, spot and on-demand; with all prices, also those to come
-	Capacity map[market.Pool]int // the most machines of a pool; none without an entry
-	// Allocation is by what the provider chooses among the pools of a purchase; empty = each purchase is of one pool.
+	Pools    []bidding.Candidate // sorted by pool, spot and on-demand; with all prices, including future ones
+	Capacity map[market.Pool]int // the most machines of a pool; no entry = no limit
+	// Allocation is how the provider chooses among the pools of a purchase; empty = each purchase is in one pool.
 	Allocation provisioner.Allocation
 	Reliable   elasticity.Reliable
-	// Equivalent is the on-demand fleet that the ledger compares with; none when its Count is 0.
+	// Equivalent is the on-demand fleet that the ledger compares with; none if its Count is 0.
 	Equivalent elasticity.Reliable
 	Stages     tiers.Thresholds
 
@@ -52,75 +52,76 @@ type Config struct {
 	Timing       Timing
 	Settings     tempo.Settings // of the controller
 	Faults       []Fault
-	// Hazard is the evictions that prices do not show; nil = none. A run that is replayed has its own.
+	// Hazard has the evictions that prices do not show; nil = none. A replayed run has its own.
 	Hazard *hazard.Hazard
 	// Recording replays a real run: nil = everything is simulated.
 	Recording  *Recording
-	Deadline   time.Time  // for the policy to keep to; zero = none
-	Budget     market.USD // the run ends in order before it costs more; 0 = none
-	Overspends bool       // Budget is for the policy alone
-	PerHour    market.USD // that all machines together may cost in an hour; 0 = no limit
-	// ValueOfTime of an hour is for the policy to weigh; see bidding.Job.
+	Deadline   time.Time  // for the policy; zero = none
+	Budget     market.USD // the run ends in order before its cost exceeds this; 0 = none
+	Overspends bool       // Budget only informs the policy
+	PerHour    market.USD // limit for the hourly cost of all machines; 0 = no limit
+	// ValueOfTime is the value of an hour to the policy; see bidding.Job.
 	ValueOfTime market.USD
-	// Checkpoints is what they cost, for jobs without reliable machines.
+	// Checkpoints is their cost, for jobs without reliable machines.
 	Checkpoints Checkpoints
 	// Continuous saving loses nothing and takes no time; for policies by restart. See restart.Config.
 	Continuous bool
-	// MaxDuration ends the run in order, Horizon at once; 0 = never.
+	// MaxDuration ends the run in order, Horizon abruptly; 0 = never.
 	MaxDuration, Horizon time.Duration
 
 	Observers
 }
 
-// Observers learn what happens, as it happens; nil = no observer.
+// Observers are called as the run proceeds; nil = no observer.
 type Observers struct {
-	// Record gets every journal entry, in order. When it is nil no journal is written: the
-	// same run takes a fraction of the time. The others learn of all that happens only when there is a Record.
+	// Record gets every journal entry, in order. If it is nil, no journal is written, and the run takes a
+	// fraction of the time. The others see all events only if Record is set.
 	Record func(journal.Entry)
 	// Watch gets the events of each step and the controller's actions.
 	Watch func(time.Time, []elasticity.Event, []elasticity.Action)
-	// Worked gets the times at which machines worked, each as it ends: for what was given up, too.
+	// Worked gets each period in which machines worked, when it ends, even if the work was lost.
 	Worked func(from, to time.Time)
 }
 
-// Workload is the work, without what it is about.
+// Workload is the amount and form of the work, without its content.
 type Workload struct {
 	Clocks     ps.Clock
 	Splits     int
 	Partitions int
 	Work       float64 // of all clocks, in floating-point operations
-	// Coarse clocks stand for many short ones each: work changes hands in their middle, too.
+	// Coarse clocks stand for many short ones each: work can change hands within them.
 	Coarse bool
-	// Standby: reliable machines only hold splits while no other machine can. Passes: a machine computes one of its splits, and the others
-	// pass the clock: fewer machines do less work, and are done no sooner. So it is of replicas of one model.
+	// Standby: reliable machines hold splits only while no other machine can. Passes: a machine computes one of its
+	// splits, and the others skip the clock: fewer machines do less work, and do not finish earlier. This applies to
+	// replicas of one model.
 	Standby, Passes bool
 }
 
-// Result is what a run came to.
+// Result is the outcome of a run.
 type Result struct {
 	Start     time.Time
 	Outcome   string // "finished", "interrupted", "failed"
 	Runtime   time.Duration
 	Cost      market.USD
-	Moved     market.USD // of Cost, for state that came from another region
-	Machines  int        // bought
+	Moved     market.USD // part of Cost: transfer of state from another region
+	Machines  int        // machines bought
 	Evictions int
 	Switches  int
 	Rollbacks int
 	Lost      int64   // clocks that roll-backs undid
-	Clocks    int64   // done, each once
-	Saved     float64 // of programs, the share of their work that is done and saved
+	Clocks    int64   // clocks done, each counted once
+	Saved     float64 // for programs, the share of their work that is done and saved
 	Bought    string  // kinds of machines, such as "c3.xlarge spot, t2.micro on-demand"
-	Why       string  // the run ended before it was done, short of the horizon; empty = it did not
+	Why       string  // why the run ended before its work was done and before the horizon; empty = it did not
 }
 
 // Finished reports whether all work was done.
 func (r Result) Finished() bool { return r.Outcome == "finished" }
 
-// world is a run under way.
+// world is a running simulation.
 //
-// Invariant: what happens follows from Config alone. There is one queue in a total order (time, rank, order of scheduling), random
-// numbers come from seeds, and no map decides anything.
+// Invariant: everything follows from Config alone. The queue has a total order (time, rank, order of scheduling),
+// random numbers come from seeds, and no decision depends on map order.
 //
 // The loop of Run:
 //  1. All events of an instant happen, those of a lower rank first: what prices do precedes the notices that follow from it, then losses,
@@ -129,40 +130,41 @@ func (r Result) Finished() bool { return r.Outcome == "finished" }
 //     about may happen at the same instant: then 1 and 2 are repeated.
 //  3. settleInstant has the machines work on, once for all commands of the instant, and the time leaps to the next event.
 //
-// Nothing polls. Work takes part as the events at which it ends; whatever changes rates in between (a machine that dies, a split that
-// moves) first brings it up to now. The controller is called when it wants to be (NextWake), and not before.
+// Nothing polls. Work appears as the events at which it ends; whatever changes rates meanwhile (a machine that dies, a
+// split that moves) first brings it up to date. The controller is called at the time that it requests (NextWake), and
+// not earlier.
 type world struct {
 	cfg     Config
 	elapsed time.Duration // since the start
-	rank    rank          // of what happens now
+	rank    rank          // of the current event
 	queue   queue
 	random  *rand.Rand
-	// history and availability know the future: they are for the cloud only.
+	// history and availability contain the future: only the cloud uses them.
 	history      map[market.Pool]*market.History
 	availability map[market.Pool]*market.Availability
 	ctrl         brain
 	cloud        cloud
 	staff        agents
 	ledger       cost.Ledger
-	news, told   []elasticity.Event // of this instant, to be decided about; told is kept for its memory
-	early        int                // of news, how many come before what machines report at the same instant
+	news, told   []elasticity.Event // this instant's undecided events; told is kept to reuse its memory
+	early        int                // number of leading events in news that precede machines' reports of the same instant
 	result       Result
 	err          error
 
-	wake      time.Time     // when the controller wants to be called
-	wakeAt    time.Duration // when an event for that is due; 0 = none
-	knownPast time.Duration // the last PricesKnown that is scheduled, at least 1
+	wake      time.Time     // when the controller asks to be called
+	wakeAt    time.Duration // when that event is scheduled; 0 = none
+	knownPast time.Duration // the last scheduled PricesKnown, at least 1
 }
 
-// endless is for how long evictions are drawn for a run that nothing ends.
+// endless is the period for which evictions are drawn if nothing bounds the run.
 const endless = 100 * 24 * time.Hour
 
 const horizonReached = "the horizon is reached"
 
-// usualFleet is for how many machines there is room at first.
+// usualFleet is the initial capacity for machines.
 const usualFleet = 64
 
-// maxEvents ends a run that does not get anywhere: a mistake in here, or in the controller.
+// maxEvents stops a run that makes no progress: a mistake in here, or in the controller.
 const maxEvents = 5_000_000
 
 // Run simulates a run to its end.
@@ -183,7 +185,7 @@ func Run(cfg Config) (Result, error) {
 		if w.queue.empty() || w.queue.due() > w.elapsed {
 			if len(w.news) > 0 {
 				w.decide()
-				continue // what it does may happen at once
+				continue // it may have scheduled something at once
 			}
 			w.staff.settleInstant()
 		}
@@ -221,7 +223,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// byRestart reports whether there is no reliable tier.
+// byRestart reports whether the run has no reliable tier.
 func (c *Config) byRestart() bool {
 	if c.Programs != nil {
 		return true
@@ -230,7 +232,7 @@ func (c *Config) byRestart() bool {
 	return ok
 }
 
-// begin writes the journal's first lines and reports what is known at the start.
+// begin writes the journal's first lines and reports the initial facts.
 func (w *world) begin() error {
 	for _, p := range w.cfg.Pools {
 		if p.Type.VCPU < 1 {
@@ -267,7 +269,7 @@ func (w *world) now() time.Time { return w.cfg.Start.Add(w.elapsed) }
 
 func (w *world) after(d time.Duration, r rank, do func()) { w.queue.push(w.elapsed+max(d, 0), r, do) }
 
-// at does something at a time, or now when that is past.
+// at schedules a call at a time, or now if that has passed.
 func (w *world) at(t time.Time, r rank, do func()) { w.after(t.Sub(w.now()), r, do) }
 
 // worked reports work that has ended.
@@ -294,8 +296,8 @@ func (w *world) rate(p market.Pool) float64 {
 	return 0
 }
 
-// step passes the controller an event, with all others of its instant: a thousand machines that are taken together are one
-// decision, as they are to a real controller (elasticity/runner).
+// step passes the controller an event, with all others of its instant: the loss of a thousand machines at once is one
+// decision, as for a real controller (elasticity/runner).
 func (w *world) step(e elasticity.Event) {
 	if w.rank < reports {
 		w.early = len(w.news) + 1
@@ -348,8 +350,8 @@ func (w *world) act(a elasticity.Action) {
 	}
 }
 
-// scheduleWake calls the controller when it wants to be called. A wish that is put off by a later step costs one event
-// that looks and waits again.
+// scheduleWake schedules the controller's next call. If a later step postpones it, the event finds that and waits
+// again.
 func (w *world) scheduleWake() {
 	at := max(w.wake.Sub(w.cfg.Start), w.elapsed+1)
 	if w.wakeAt > w.elapsed && w.wakeAt <= at {
@@ -358,10 +360,10 @@ func (w *world) scheduleWake() {
 	w.wakeAt = at
 	w.queue.push(at, wakeUps, func() {
 		if w.wakeAt != w.elapsed {
-			return // an earlier one has taken its place
+			return // an earlier one has replaced it
 		}
 		w.wakeAt = 0
-		w.decide() // what has happened now may put the wish off
+		w.decide() // a present event may postpone it
 		if w.wake.After(w.now()) {
 			w.scheduleWake()
 			return
@@ -375,7 +377,7 @@ func (w *world) scheduleWake() {
 	})
 }
 
-// pricesKnown reports that prices until now are known, once they are: bills wait for it.
+// pricesKnown reports when prices up to now are known: bills wait for that.
 func (w *world) pricesKnown() {
 	if w.knownPast == w.elapsed {
 		return
@@ -393,7 +395,7 @@ func (w *world) record(e journal.Entry) {
 	w.cfg.Record(e)
 }
 
-// sumUp says what the run came to. Where there is a journal, the bill is made from it, as of real runs.
+// sumUp fills in the result. If there is a journal, the bill is made from it, as in real runs.
 func (w *world) sumUp() {
 	t := w.ctrl.Totals()
 	r := &w.result

@@ -1,5 +1,5 @@
-// Package calibration derives from the journal of a real run how much longer things take on this computer than the declared work
-// says, for simulations of other runs. It knows nothing about costs; sim works those out.
+// Package calibration measures, from the journal of a real run, how much longer things take on this computer than
+// declared, for simulations of other runs. It knows nothing about costs, which sim computes.
 package calibration
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Calibration holds what was measured, in wall-clock milliseconds. A zero says that the run gave no occasion to measure it:
-// the shipped figure stays.
+// Calibration holds the measured times, in wall-clock milliseconds. Zero means that the run allowed no measurement: the
+// default stays.
 type Calibration struct {
-	Run       string  `json:"run"`           // that was measured
-	Clocks    int     `json:"clocks"`        // whose length was looked at
-	Clock     float64 `json:"clock_ms"`      // what a clock takes longer than its work at the declared rates: the mean
-	Machines  float64 `json:"machines"`      // that worked on them, in the mean: a clock of fewer takes that much longer
+	Run       string  `json:"run"`           // the measured run
+	Clocks    int     `json:"clocks"`        // number of measured clocks
+	Clock     float64 `json:"clock_ms"`      // mean excess of a clock over its work at the declared rates
+	Machines  float64 `json:"machines"`      // mean number that worked on them: a clock of fewer takes proportionally longer
 	Start     float64 `json:"start_ms"`      // from the end of a machine's boot until it is ready
 	NoticeLag float64 `json:"notice_lag_ms"` // from a warning until the controller knows
 	EndLag    float64 `json:"end_lag_ms"`    // from a machine's end until the controller knows
@@ -30,7 +30,7 @@ type Calibration struct {
 	Note string `json:"note,omitempty"`
 }
 
-// job is what is needed of the job in a journal's first line.
+// job is the part of the job in a journal's first line that is needed.
 type job struct {
 	Local struct {
 		Boot, Notice string
@@ -38,7 +38,7 @@ type job struct {
 	}
 }
 
-// Measure measures a run. All but the clocks' figure are medians.
+// Measure measures a run. All figures are medians, except for the clocks' mean.
 func Measure(entries []journal.Entry) (Calibration, error) {
 	if len(entries) == 0 || entries[0].Kind != journal.Start {
 		return Calibration{}, fmt.Errorf("the journal does not begin with a start")
@@ -76,13 +76,13 @@ func Measure(entries []journal.Entry) (Calibration, error) {
 	if len(m.notices) > 0 {
 		c.NoticeLag = max(0.001, median(m.notices)+milliseconds(notice))
 	}
-	if details.Program != nil { // programs have no clocks: the report has how long they and their preparations take
+	if details.Program != nil { // programs have no clocks: the report shows how long they and their preparations take
 		return c, nil
 	}
 	if len(m.clocks) < fewestClocks {
 		return c, fmt.Errorf("%d clocks of the run can be measured, and %d are needed", len(m.clocks), fewestClocks)
 	}
-	if c.Clock < 0 { // no computer does work in less time than it takes: what was declared of this run does not hold
+	if c.Clock < 0 { // negative time is impossible: this run's declared work is wrong
 		c.Note = fmt.Sprintf("clocks took %.1f ms less than their work at the declared rates: this run's machines were faster, or its work was less, "+
 			"than declared, so what a clock takes beside its work cannot be told from it; the shipped figure stays", -c.Clock)
 		c.Clock = 0
@@ -98,13 +98,13 @@ type machine struct {
 	working  bool
 }
 
-// meter goes through a journal.
+// meter collects the measurements of a journal.
 type meter struct {
 	speed    float64
 	start    time.Time
 	rate     map[string]float64 // floating-point operations per wall-clock second, by type
-	machines map[string]machine // transient ones
-	before   time.Time          // the clock before, if nothing but clocks, cuts and prices came since; zero = none
+	machines map[string]machine // transient machines
+	before   time.Time          // the clock before, if only clocks, cuts and prices came since; zero = none
 
 	clocks, starts, notices, ends, prices []float64 // wall-clock milliseconds
 	working                               []float64 // machines, by clock
@@ -150,8 +150,8 @@ func (m *meter) look(e journal.Entry) {
 	m.before = time.Time{}
 }
 
-// clock measures one whose machines were the same from its beginning to its end, all working ones of one type. One that
-// takes long though nothing happened counts as any other: on a busy computer there will be more of the kind.
+// clock measures a clock if its machines, all of one type and all working, stayed the same throughout. An unexplained
+// long clock counts: on a busy computer there will be more.
 func (m *meter) clock(e journal.Entry) {
 	before := m.before
 	m.before = e.T
@@ -174,7 +174,7 @@ func (m *meter) clock(e journal.Entry) {
 	m.clocks, m.working = append(m.clocks, took-work), append(m.working, working)
 }
 
-// Words describes what was measured.
+// Words describes the measurements.
 func (c Calibration) Words() string {
 	clock := ""
 	switch {
@@ -193,7 +193,7 @@ func (c Calibration) Words() string {
 		c.Run, clock, said(c.Start), said(c.NoticeLag), said(c.EndLag), said(c.PriceLag))
 }
 
-// Over returns c with the figures of an earlier calibration where c's run gave no occasion to measure them.
+// Over returns c, with figures that c's run could not measure taken from an earlier calibration.
 func (c Calibration) Over(earlier Calibration) Calibration {
 	if c.Clock == 0 {
 		c.Clock, c.Clocks, c.Machines, c.Note = earlier.Clock, earlier.Clocks, earlier.Machines, cmp.Or(c.Note, earlier.Note)
@@ -203,7 +203,7 @@ func (c Calibration) Over(earlier Calibration) Calibration {
 	return c
 }
 
-// Apply puts what was measured in the place of shipped figures.
+// Apply replaces the defaults with the measured times.
 func (c Calibration) Apply(t *sim.Timing) {
 	set := func(to *time.Duration, ms float64) {
 		if ms > 0 {
@@ -217,7 +217,7 @@ func (c Calibration) Apply(t *sim.Timing) {
 	set(&t.PriceLag, c.PriceLag)
 }
 
-// Load reads a stored calibration. An error that is fs.ErrNotExist says that there is none.
+// Load reads a saved calibration. It returns fs.ErrNotExist if there is none.
 func Load(path string) (c Calibration, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -229,7 +229,7 @@ func Load(path string) (c Calibration, err error) {
 	return c, nil
 }
 
-// Save keeps it for people to see, too.
+// Save writes it in a readable form.
 func (c Calibration) Save(path string) error {
 	data, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Arrival is a job of a recording: when it came, how many units it requested, and how long it ran with them, where that is known.
+// Arrival is a recorded job: when it came, how many units it requested, and how long it ran with them, if known.
 type Arrival struct {
 	Group string
 	At    float64 // seconds
@@ -23,15 +23,16 @@ type Arrival struct {
 	Runs  float64 // seconds; 0 = unknown
 }
 
-// Runtime is how long some job ran with this many units; 0 units = unknown.
+// Runtime is how long a job ran with this many units; 0 units = unknown.
 type Runtime struct {
 	Seconds float64
 	Units   int
 }
 
-// ReadArrivals reads recorded arrivals, by their header: Philly's as Gavel reduced them (vc, arrival_s, num_gpus), or the tasks of
-// Alibaba's GPU cluster of 2023 (openb_pod_list: num_gpu, pod_phase, creation_time, scheduled_time, deletion_time). Of the latter those
-// that ended count, with the time from their scheduling to their deletion; tasks without a GPU count as one unit.
+// ReadArrivals reads recorded arrivals in a format recognised by its header: Philly's as Gavel reduced them (vc,
+// arrival_s, num_gpus), or the tasks of Alibaba's GPU cluster of 2023 (openb_pod_list: num_gpu, pod_phase,
+// creation_time, scheduled_time, deletion_time). Of the latter, ended tasks count, with the time from their scheduling
+// to their deletion; tasks without a GPU count as one unit.
 func ReadArrivals(r io.Reader) ([]Arrival, error) {
 	t, err := readTable(r)
 	if err != nil {
@@ -63,7 +64,7 @@ func ReadArrivals(r io.Reader) ([]Arrival, error) {
 	return all, nil
 }
 
-// ReadRuntimes reads how long jobs ran: runtime_s and num_gpus, or runtime alone.
+// ReadRuntimes reads run times of jobs: runtime_s and num_gpus, or runtime alone.
 func ReadRuntimes(r io.Reader) ([]Runtime, error) {
 	t, err := readTable(r)
 	if err != nil {
@@ -105,14 +106,14 @@ func compareFloats(a, b float64) int {
 	return 0
 }
 
-// records is a CSV file with a header, row by row.
+// records reads a CSV file with a header, row by row.
 type records struct {
 	rows    *csv.Reader
 	columns map[string]int
 	row     []string
 	line    int
-	err     error // of the file
-	bad     error // the first of the row
+	err     error // file's error
+	bad     error // row's first error
 }
 
 func readTable(r io.Reader) (*records, error) {
@@ -181,27 +182,27 @@ func (t *records) alibaba() (Arrival, bool, error) {
 	return a, a.Runs > 0, t.bad
 }
 
-// Traced makes jobs of recorded arrivals. How they behave beyond what was recorded is assumed: see docs/scheduler.md.
+// Traced makes jobs from recorded arrivals. Behaviour that was not recorded is assumed: see docs/scheduler.md.
 type Traced struct {
 	Arrivals []Arrival
-	// Runtimes are drawn from for arrivals without one: from those of jobs with as many units, where there are ten or more.
+	// Runtimes are drawn for arrivals without one: from jobs with the same number of units, if there are ten or more.
 	Runtimes []Runtime
-	Slot     float64 // vCPUs of a unit
-	// Serial is the part of a clock, with what the job requested, that more workers do not shorten.
+	Slot     float64 // vCPUs per unit
+	// Serial is the part of a clock, at the requested size, that more workers do not shorten.
 	Serial float64
 	// Stretch is how many times its request a job can use.
 	Stretch float64
-	// Longest bounds run times, in seconds; 0 = they are as recorded.
+	// Longest bounds run times, in seconds; 0 = unbounded.
 	Longest float64
 }
 
-// Clocks of a job of a recording, and how many it takes until its early feedback.
+// Clocks of a recorded job, and how many it takes until its early feedback.
 const (
 	tracedClocks   = 1000
 	tracedFeedback = 100
 )
 
-// Jobs makes them; equal seeds give equal jobs.
+// Jobs makes the jobs; equal seeds give equal jobs.
 func (t *Traced) Jobs(seed uint64) ([]Script, error) {
 	if len(t.Arrivals) == 0 {
 		return nil, errors.New("no arrivals")
@@ -232,7 +233,7 @@ func (t *Traced) Jobs(seed uint64) ([]Script, error) {
 			seconds = min(seconds, t.Longest)
 		}
 		clock := seconds / tracedClocks
-		id := fmt.Sprintf("j%05d", i) // a sweep of its own: nobody stops it for another's better loss
+		id := fmt.Sprintf("j%05d", i) // a sweep of its own: no other job's better loss stops it
 		all = append(all, Script{
 			ID: id, Group: a.Group, Sweep: id, Arrives: a.At - first, Demand: sched.Resources{t.Slot}, Workers: a.Units,
 			MostWorkers: max(int(math.Round(t.Stretch*float64(a.Units))), a.Units),
@@ -243,10 +244,10 @@ func (t *Traced) Jobs(seed uint64) ([]Script, error) {
 	return all, nil
 }
 
-// Sweep is a search for good settings as in EPS, section 6: trials of one model that come at random.
+// Sweep is a search for good settings as in EPS, section 6: trials of one model with random arrivals.
 type Sweep struct {
 	Trials   int
-	Apart    float64 // seconds between arrivals, in the mean
+	Apart    float64 // mean seconds between arrivals
 	Clock    sched.Fit
 	Feedback float64
 	Total    float64
@@ -256,13 +257,14 @@ type Sweep struct {
 	Slot     float64
 }
 
-// EPS returns the sweep of EPS's section 6: 75 trials of 8 workers and 4 servers plus an application master, with feedback at iteration 100.
-// Iterations take 160 s of one worker, and .35 s for each worker and server's share of them; both are assumed.
+// EPS returns the sweep of EPS's section 6: 75 trials of 8 workers and 4 servers plus an application master, with
+// feedback at iteration 100. Iterations take 160 s of one worker, and .35 s per worker for each server's share; both
+// are assumed.
 func EPS(apart float64) Sweep {
 	return Sweep{Trials: 75, Apart: apart, Clock: sched.Fit{160, 0, .35}, Feedback: 100, Total: 400, Workers: 8, Servers: 4, Overhead: 1, Slot: 1}
 }
 
-// Jobs makes the trials; equal seeds give equal ones. Losses are even over 0 to 1, and do not change in training.
+// Jobs makes the trials; equal seeds give equal ones. Losses are uniform over 0 to 1, and do not change in training.
 func (s Sweep) Jobs(seed uint64) []Script {
 	r := rand.New(rand.NewPCG(seed, 75))
 	at := 0.
@@ -274,7 +276,7 @@ func (s Sweep) Jobs(seed uint64) []Script {
 	return all
 }
 
-// Trial returns one of a sweep's.
+// Trial returns one of a sweep's trials.
 func (s Sweep) Trial(i int, arrives, loss float64) Script {
 	return Script{ID: fmt.Sprintf("t%04d", i), Arrives: arrives, Demand: sched.Resources{s.Slot}, Workers: s.Workers, Servers: s.Servers, Overhead: s.Overhead,
 		Clock: s.Clock, Feedback: s.Feedback, Total: s.Total, Loss: loss}

@@ -11,26 +11,26 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// needs are what some clocks of a job take at the least, under any scheduler.
+// needs is the least that some clocks of a job take, under any scheduler.
 type needs struct {
-	seconds float64         // with the best numbers on hosts that are all its own
-	area    sched.Resources // seconds of each kind of resource, with the numbers that take the least of it
+	seconds float64         // with the best numbers, on dedicated hosts
+	area    sched.Resources // seconds of each kind of resource, with the numbers that need the least
 }
 
-// sizes looks for the best numbers of jobs of one kind.
+// sizes finds the best numbers for jobs of one kind.
 type sizes struct {
 	demand string
 	clock  sched.Fit
 	asked  [5]int
 }
 
-// bounder keeps the needs of a clock by kind of job: a sweep's trials are all of one.
+// bounder caches the needs of a clock by kind of job: a sweep's trials are of one kind.
 type bounder struct {
 	total sched.Resources
 	known map[sizes]needs
 }
 
-// mostSize bounds the search where a job has no limit of its own.
+// mostSize bounds the search if a job has no limit.
 const mostSize = 1024
 
 // of returns what one clock of a job needs.
@@ -76,9 +76,10 @@ func appendKey(key []byte, r sched.Resources) []byte {
 	return key
 }
 
-// LeastTimes returns a lower bound of the mean time from arrival until each of some jobs has done a number of clocks, on hosts with these
-// totals of resources: the greater of the times that jobs take alone, and of what shortest remaining work first on one machine that works
-// on one job at a time with all of a resource gives, which no schedule undercuts (a job cannot use less than its least area).
+// LeastTimes returns a lower bound of the mean time from arrival until each job has done a number of clocks, on hosts
+// with these total resources: the greater of the jobs' times alone, and the result of shortest remaining work first on
+// a single machine that serves one job at a time with all of a resource, which no schedule undercuts (a job cannot use
+// less than its least area).
 func LeastTimes(total sched.Resources, jobs []*Script, clocks func(*Script) float64) float64 {
 	if len(jobs) == 0 {
 		return math.NaN()
@@ -102,10 +103,11 @@ func LeastTimes(total sched.Resources, jobs []*Script, clocks func(*Script) floa
 	return best / float64(len(jobs))
 }
 
-// portion is work that comes at a time.
+// portion is work that arrives at a time.
 type portion struct{ arrives, left float64 }
 
-// shortestFirst returns the sum of times in the system on one machine that always works on what has the least left.
+// shortestFirst returns the sum of times in the system on one machine that always works on the portion with the least
+// work left.
 func shortestFirst(work []portion) float64 {
 	slices.SortStableFunc(work, func(a, b portion) int {
 		switch {
@@ -151,8 +153,9 @@ func (p *portions) Pop() any {
 	return last
 }
 
-// LeastDollars returns a lower bound of what the machines of a run could have cost, reliable ones apart: each job's least vCPU hours at the
-// lowest price of a vCPU between its arrival and its end in that run, whatever is free of charge for interrupted hours left aside.
+// LeastDollars returns a lower bound of the cost of a run's machines, without reliable ones: each job's least vCPU
+// hours at the lowest price of a vCPU between its arrival and its end in that run, ignoring that interrupted hours may
+// be free.
 func (m *Market) LeastDollars(r *Result) market.USD {
 	hours := m.lowest(r.End)
 	b := &bounder{total: sched.Resources{float64(m.Most)}, known: map[sizes]needs{}}

@@ -13,14 +13,14 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Market is where the machines of all jobs together come from. How many vCPUs are wanted is the scheduler's to say (sched.Supply). Where it
-// does not, there is one rule: as many as the present jobs requested, or as they could use while a vCPU costs at most Widen of the
-// on-demand price. There are at least Least and at most Most.
-// Which pools they come from, and at what bids, is the policy's. A machine that is too many goes when its paid time ends.
+// Market is where the machines of all jobs are bought. The scheduler decides how many vCPUs are wanted (sched.Supply).
+// If it does not, the rule is: as many as the present jobs requested, or as they can use while a vCPU costs at most
+// Widen of the on-demand price. There are at least Least and at most Most. The policy chooses pools and bids. An excess
+// machine is given back when its paid time ends.
 type Market struct {
 	Start time.Time // second 0
 	Pools []bidding.Candidate
-	// Policy buys in them; nil = machines of OnDemand, which are never taken back.
+	// Policy buys in them; nil = machines of OnDemand, which are never reclaimed.
 	Policy   bidding.Policy
 	OnDemand Offer
 	Rules    market.RuleBook
@@ -29,7 +29,7 @@ type Market struct {
 	Widen       float64
 	Boot        time.Duration // from the purchase until a machine works
 	AskEvery    time.Duration
-	// Reliable machines hold the jobs' state all the time: what they cost an hour.
+	// Reliable is the hourly price of the reliable machines, which hold the jobs' state throughout.
 	Reliable market.USD
 }
 
@@ -42,23 +42,23 @@ type Offer struct {
 // Bill is what the machines cost.
 type Bill struct {
 	Machines, Evictions int
-	Transient, Reliable market.USD // for the machines that the jobs shared, and those that held their state
-	VCPUHours           float64    // bought, from when machines worked
+	Transient, Reliable market.USD // for the machines that jobs shared, and those that held their state
+	VCPUHours           float64    // bought, counted from when machines worked
 }
 
-// Total is all of it.
+// Total returns the sum of both.
 func (b Bill) Total() market.USD { return b.Transient + b.Reliable }
 
-// machine is one that was bought.
+// machine is a bought machine.
 type machine struct {
 	id      string
 	kind    market.InstanceType
 	history *market.History
 	usage   market.Usage
-	ready   float64 // from when it works
-	taken   float64 // when it is taken back; +Inf = not
-	leaves  float64 // when it is given back; +Inf = not yet
-	up      bool    // it works
+	ready   float64 // when it starts working
+	taken   float64 // when it is reclaimed; +Inf = never
+	leaves  float64 // when it is given back; +Inf = undecided
+	up      bool    // it is working
 }
 
 func (m *machine) tier() sched.Tier {
@@ -70,11 +70,11 @@ func (m *machine) tier() sched.Tier {
 
 type fleet struct {
 	*Market
-	machines []*machine // not gone; in the order of purchase
+	machines []*machine // those not gone, in the order of purchase
 	asked    float64    // when the policy runs again
-	told     int        // vCPUs that the scheduler wants; below 0 = it does not say
+	told     int        // vCPUs that the scheduler wants; negative = undecided
 	want     int
-	look     float64 // seconds within which a plan follows
+	look     float64 // seconds within which a new plan follows
 	bill     Bill
 }
 
@@ -105,7 +105,7 @@ func (f *fleet) next() float64 {
 	return next
 }
 
-// step brings the fleet to now. It gives the hosts that are gone, and whether there are others than before.
+// step brings the fleet up to date. It returns the hosts that are gone, and whether the hosts have changed.
 func (f *fleet) step(now float64, demand func() (asked, most float64)) (lost map[string]bool, changed bool, err error) {
 	lost = map[string]bool{}
 	var stay []*machine
@@ -132,14 +132,14 @@ func (f *fleet) step(now float64, demand func() (asked, most float64)) (lost map
 	}
 	f.machines = stay
 	if want := f.wanted(now, demand); want != f.want || f.asked <= now+instant {
-		changed = changed || f.told >= 0 // other prices, another plan
+		changed = changed || f.told >= 0 // new prices need a new plan
 		f.want = want
 		f.ask(now)
 	}
 	return lost, changed, nil
 }
 
-// follow buys and gives back what a plan says.
+// follow buys and gives back as planned.
 func (f *fleet) follow(now float64, s *sched.Supply) {
 	if s == nil {
 		f.told = -1
@@ -155,7 +155,7 @@ func (f *fleet) follow(now float64, s *sched.Supply) {
 	f.giveBack(now, m.TooMany(f.want, now))
 }
 
-// prices returns what the scheduler may look at.
+// prices returns what the scheduler may see.
 func (f *fleet) prices(now float64) *sched.Market {
 	m := &sched.Market{Wait: f.Boot.Seconds(), Look: f.look}
 	offer := func(t market.InstanceType, price market.USD, onDemand bool) {
@@ -185,7 +185,7 @@ func (f *fleet) prices(now float64) *sched.Market {
 	return m
 }
 
-// rate returns what a vCPU that works costs an hour now, in dollars.
+// rate returns the present cost of a working vCPU, in dollars per hour.
 func (f *fleet) rate(now float64) float64 {
 	cost, vcpus := 0., 0
 	for _, m := range f.machines {
@@ -208,7 +208,7 @@ func (f *fleet) wanted(now float64, demand func() (asked, most float64)) int {
 	return min(max(int(math.Ceil(asked)), f.Least), f.Most)
 }
 
-// cheap reports whether some pool's vCPUs cost at most Widen of what they cost on demand.
+// cheap reports whether some pool's vCPUs cost at most Widen of their on-demand price.
 func (f *fleet) cheap(now float64) bool {
 	for i := range f.Pools {
 		price, known := f.Pools[i].History.At(f.at(now))
@@ -219,7 +219,7 @@ func (f *fleet) cheap(now float64) bool {
 	return false
 }
 
-// ask buys and gives back.
+// ask buys and gives back according to the policy.
 func (f *fleet) ask(now float64) {
 	f.asked = now + f.AskEvery.Seconds()
 	if f.Policy == nil {
@@ -262,7 +262,7 @@ func (f *fleet) held() (vcpus int) {
 	return vcpus
 }
 
-// trim gives machines back that are too many where the scheduler does not say how many there should be.
+// trim gives back excess machines if the scheduler does not decide the number.
 func (f *fleet) trim(now float64) {
 	if f.told < 0 {
 		m := f.prices(now)
@@ -271,7 +271,7 @@ func (f *fleet) trim(now float64) {
 	}
 }
 
-// giveBack has machines go when their paid time ends.
+// giveBack marks machines to go when their paid time ends.
 func (f *fleet) giveBack(now float64, ids []string) {
 	for _, m := range f.machines {
 		if slices.Contains(ids, m.id) {
@@ -300,7 +300,7 @@ func (f *fleet) acquire(now float64, a bidding.Acquire) {
 	} else {
 		crossing, crosses := c.History.FirstAbove(f.at(now), bid)
 		if crosses && !crossing.After(f.at(now)) {
-			return // the price is above the bid: nothing is sold
+			return // the price is above the bid: nothing is for sale
 		}
 		if crosses {
 			taken = f.second(crossing)
@@ -322,7 +322,7 @@ func (f *fleet) buy(now float64, pool market.Pool, kind market.InstanceType, his
 	f.bill.Machines++
 }
 
-// state returns what the policy may look at.
+// state returns what the policy may see.
 func (f *fleet) state(now float64) bidding.State {
 	at := f.at(now)
 	terms := f.Rules.Terms()
@@ -355,7 +355,7 @@ func (f *fleet) state(now float64) bidding.State {
 // pay bills a machine that ends.
 func (f *fleet) pay(m *machine, end float64, by market.EndedBy) error {
 	m.usage.End, m.usage.EndedBy = f.at(end), by
-	if by == market.ByProvider { // it is gone when its notice ends; its jobs' work is handed over meanwhile
+	if by == market.ByProvider { // it is gone when its notice ends; meanwhile its jobs' work is handed over
 		m.usage.End = m.usage.End.Add(f.Rules.Terms().Notice)
 	}
 	charges, err := f.Rules.Charges(m.usage, m.history, m.usage.End)
@@ -378,7 +378,7 @@ func (f *fleet) close(now float64) (Bill, error) {
 	return f.bill, nil
 }
 
-// hosts returns the machines that work.
+// hosts returns the working machines.
 func (f *fleet) hosts() (all []sched.Host) {
 	for _, m := range f.machines {
 		if m.up {

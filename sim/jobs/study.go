@@ -17,8 +17,8 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Study compares schedulers, each with each way to get machines, on the same jobs: in each of several runs jobs are drawn anew, and the market
-// begins elsewhere.
+// Study compares schedulers on the same jobs, each with each source of machines: each run draws new jobs, and begins
+// elsewhere in the market.
 type Study struct {
 	Schedulers []string // by name
 	Buyers     []Buyer
@@ -27,24 +27,26 @@ type Study struct {
 	// Sweep: the jobs are trials of one search, of which schedulers may stop the worst. Otherwise all run to the end.
 	Sweep bool
 	Draw  func(seed uint64) ([]Script, error)
-	// Resize is for how many seconds a job stands still when it is resized by the calls, Restart by checkpoint and restart.
+	// Resize is how long a job is stopped when it is resized by the calls, Restart by checkpoint and restart, in
+	// seconds.
 	Resize, Restart float64
 	PlanEvery       float64
 	Horizon         float64
-	// Slacks are how many times as long as they take alone, as submitted, jobs have until their deadlines, in turn; none = there are none.
+	// Slacks are jobs' times to their deadlines, in turn, as multiples of their times alone as submitted; none = no
+	// deadlines.
 	Slacks []float64
 }
 
-// Buyer is a way to get machines: a fixed cluster, or a market with the times at which runs begin.
+// Buyer is a source of machines: a fixed cluster, or a market with the times at which runs begin.
 type Buyer struct {
 	Name   string
 	Hosts  []sched.Host
 	Market *Market
-	Starts []time.Time // one for each run
-	Mean   bool        // as many vCPUs all the time as the market would hold in the mean, in each run, if it followed the jobs
+	Starts []time.Time // one per run
+	Mean   bool        // constantly as many vCPUs as the market would hold on average, in each run, if it followed the jobs
 }
 
-// Cell is one scheduler on one buyer's machines, over all runs. Times are in hours, money in dollars.
+// Cell has the results of one scheduler on one buyer's machines, over all runs. Times are in hours, money in dollars.
 type Cell struct {
 	Scheduler     string `json:"scheduler"`
 	Buyer         string `json:"machines"`
@@ -65,7 +67,7 @@ type Cell struct {
 	Dollars       Figure `json:"usd"`
 	LeastDollars  Figure `json:"usd_bound"`
 	Unfair        Figure `json:"fairness_loss"`
-	Unsolved      Figure `json:"unsolved"` // share of plans
+	Unsolved      Figure `json:"unsolved"` // share of all plans
 	Used          Figure `json:"utilisation"`
 	UnitHours     Figure `json:"slot_hours"`
 	Resizes       Figure `json:"resizes"`
@@ -93,7 +95,7 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 	}{f.Mean, half})
 }
 
-// FigureOf returns that of some values.
+// FigureOf returns the figure for some values.
 func FigureOf(x []float64) Figure {
 	f := Figure{mean(x), math.NaN()}
 	if len(x) < 2 {
@@ -108,10 +110,11 @@ func FigureOf(x []float64) Figure {
 	return f
 }
 
-// staticSchedulers resize nothing, or by checkpoint and restart: a job of theirs that loses a machine waits for all that it requested.
+// staticSchedulers resize nothing, or only by checkpoint and restart: their jobs, on losing a machine, wait for the
+// whole request.
 var staticSchedulers = map[string]bool{"fifo": true, "asha": true}
 
-// Scheduler returns the one of a name, for a sweep or for jobs that all run to the end.
+// Scheduler returns the scheduler with a name, for a sweep or for jobs that all run to the end.
 func Scheduler(name string, sweep bool) (sched.Policy, error) {
 	p, err := sched.ByName(name)
 	if err != nil || sweep {
@@ -123,7 +126,7 @@ func Scheduler(name string, sweep bool) (sched.Policy, error) {
 	return p, nil
 }
 
-// config returns that of one run.
+// config returns the configuration of one run.
 func (s *Study) config(scheduler string, buyer *Buyer, run int) (Config, error) {
 	c := Config{Seed: s.Seed + uint64(run), PlanEvery: s.PlanEvery, Horizon: s.Horizon, Hosts: buyer.Hosts, Gang: staticSchedulers[scheduler],
 		Known: scheduler == "marginal" || scheduler == "deadline",
@@ -161,7 +164,7 @@ func (s *Study) config(scheduler string, buyer *Buyer, run int) (Config, error) 
 	return c, nil
 }
 
-// fixAtMean has the market hold all the time what it would hold in the mean if it followed the jobs.
+// fixAtMean makes the market hold constantly the average that it would hold if it followed the jobs.
 func (c *Config) fixAtMean() error {
 	follows := *c
 	follows.Jobs = slices.Clone(c.Jobs)
@@ -177,7 +180,7 @@ func (c *Config) fixAtMean() error {
 	return nil
 }
 
-// fit has jobs that ask for more than there can be ask for all of it: they would hold up all others for good.
+// fit reduces requests above the available total to that total: such jobs would block all others forever.
 func (c *Config) fit() {
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
@@ -196,13 +199,14 @@ func (c *Config) fit() {
 	}
 }
 
-// memo keeps what a policy has worked out within one run, the newest: a forecast of many pools takes megabytes, and time does not go back.
+// memo caches a policy's newest results within one run: a forecast of many pools takes megabytes, and time never goes
+// back.
 type memo struct {
 	known map[any]any
-	order []any // keys, the oldest first
+	order []any // keys, oldest first
 }
 
-// mostKept are about an hour's forecasts: one for each number of vCPUs that is wanted.
+// mostKept is about an hour's forecasts: one for each wanted number of vCPUs.
 const mostKept = 32
 
 func (m *memo) Recall(key any, make func() any) any {
