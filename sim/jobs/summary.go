@@ -8,27 +8,27 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Summary is a result in figures. Times are in seconds; NaN = no job came so far.
+// Summary is a result in figures. Times are in seconds; NaN = no job got that far.
 type Summary struct {
 	Jobs, Finished, Killed int
 	Left                   int     // neither finished nor stopped
-	Mean, P95, LeastMean   float64 // from arrival to the end of finished jobs, and a lower bound of the mean
-	Ended                  float64 // the mean with those that were stopped
-	Met                    float64 // share of the deadlines that jobs have; NaN = none has one
-	Unsolved               float64 // share of plans whose problem had no answer
-	Feedback, LeastBack    float64 // from arrival to the early feedback, mean, and a lower bound
+	Mean, P95, LeastMean   float64 // from arrival to the end of finished jobs, with a lower bound of the mean
+	Ended                  float64 // mean including stopped jobs
+	Met                    float64 // share of deadlines met; NaN = no job has one
+	Unsolved               float64 // share of plans whose problem had no solution
+	Feedback, LeastBack    float64 // from arrival to the early feedback: mean, and a lower bound
 	Makespan               float64
-	Best                   float64 // when the job with the least loss ended, from the beginning
-	Unfair, MostUnfair     float64 // Dorm's loss of fairness, mean over time and at worst
-	Used                   float64 // of what the hosts had while they were there, summed over kinds
+	Best                   float64 // when the job with the least loss ended, since the start
+	Unfair, MostUnfair     float64 // Dorm's loss of fairness: mean over time, and maximum
+	Used                   float64 // share of the hosts' resources while they existed, summed over kinds
 	UnitHours              float64 // of workers and servers
-	Resizes                float64 // of a finished job, mean
-	Still                  float64 // share of jobs' running time in which they stood still
+	Resizes                float64 // mean per finished job
+	Still                  float64 // share of jobs' running time in which they were stopped
 	Bill                   Bill
-	LeastDollars           market.USD // 0 = the hosts are not bought
+	LeastDollars           market.USD // 0 = hosts are not bought
 }
 
-// Sum makes a result's figures.
+// Sum computes a result's figures.
 func Sum(cfg *Config, r *Result) Summary {
 	s := Summary{Jobs: len(r.Outcomes), Makespan: r.End, Bill: r.Bill, Best: math.NaN()}
 	var times, backs, ends []float64
@@ -86,10 +86,10 @@ func Sum(cfg *Config, r *Result) Summary {
 	return s
 }
 
-// unitSize returns the first resource that a unit takes; jobs on bought machines have units of one size.
+// unitSize returns the amount of the first resource that a unit takes; jobs on bought machines have units of one size.
 func unitSize(jobs []Script) float64 { return jobs[0].Demand[0] }
 
-// most returns what the hosts have, or may have.
+// most returns the resources that the hosts have, or may have.
 func (c *Config) most() sched.Resources {
 	if c.Market != nil {
 		return sched.Resources{float64(c.Market.Most)}
@@ -114,7 +114,7 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// percentile is by nearest rank.
+// percentile uses the nearest rank.
 func percentile(x []float64, p float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()

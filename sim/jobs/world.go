@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Run simulates until every job is gone.
+// Run simulates until all jobs are gone.
 func Run(cfg Config) (Result, error) {
 	w, err := newWorld(&cfg)
 	if err != nil {
@@ -24,7 +24,7 @@ func Run(cfg Config) (Result, error) {
 			break
 		}
 		if math.IsInf(next, 1) {
-			w.result.GivenUp = true // nothing can happen to those that wait
+			w.result.GivenUp = true // nothing can happen to waiting jobs
 			break
 		}
 		w.pass(next)
@@ -40,19 +40,19 @@ func Run(cfg Config) (Result, error) {
 	return w.finish()
 }
 
-// job is a Job on its way.
+// job is a job in the simulation.
 type job struct {
 	state sched.Job
 	of    *Script
 	out   *Outcome
 
 	done   float64
-	still  float64 // seconds that it stands still from now on
-	clock  float64 // seconds, with what it has
-	alike  float64 // clocks done with what it has
-	fedUp  bool    // its feedback is there
+	still  float64 // remaining seconds of its stop
+	clock  float64 // seconds per clock, with its present units
+	alike  float64 // clocks done with its present units
+	fedUp  bool    // it has given its feedback
 	rungs  []float64
-	lapsed bool // it had units and waits
+	lapsed bool // it has had units, and is waiting
 }
 
 type world struct {
@@ -66,8 +66,8 @@ type world struct {
 	total   sched.Resources
 	past    []sched.Job // finished trials
 	rungs   bool
-	planned float64 // when the last plan was made
-	planAt  float64 // when the next one is due
+	planned float64 // time of the last plan
+	planAt  float64 // time of the next plan
 	result  Result
 	span    Span // since the last change
 }
@@ -129,15 +129,15 @@ func samples(j *Script) (p sched.Pace) {
 	return p
 }
 
-// runs reports whether it holds units.
+// runs reports whether the job holds units.
 func (j *job) runs() bool { return j.state.Phase == sched.Feedback || j.state.Phase == sched.Training }
 
-// idle reports whether all that is left was paused by the policy and is never taken up again.
+// idle reports whether the only jobs left were paused by the policy and will never resume.
 func (w *world) idle() bool {
 	return len(w.coming) == 0 && math.IsInf(w.planAt, 1) && !slices.ContainsFunc(w.present, func(j *job) bool { return j.state.Phase != sched.Paused })
 }
 
-// target returns the clock at which something happens next.
+// target returns the clock of the job's next event.
 func (j *job) target() float64 {
 	switch {
 	case len(j.rungs) > 0 && j.state.Until < len(j.rungs):
@@ -149,13 +149,13 @@ func (j *job) target() float64 {
 }
 
 func (j *job) due(now float64) float64 {
-	if !j.runs() || len(j.rungs) > 0 && len(j.state.Rungs) > j.state.Until { // at a rung it stands until the policy has spoken
+	if !j.runs() || len(j.rungs) > 0 && len(j.state.Rungs) > j.state.Until { // at a rung it stops until the policy decides
 		return math.Inf(1)
 	}
 	return now + j.still + max(0, j.target()-j.done)*j.clock
 }
 
-// next returns when something happens.
+// next returns the time of the next event.
 func (w *world) next() float64 {
 	next := w.planAt
 	if len(w.coming) > 0 {
@@ -170,10 +170,10 @@ func (w *world) next() float64 {
 	return max(next, w.now)
 }
 
-// instant is what times may be off by and still be one, in seconds.
+// instant is the largest difference, in seconds, between times that count as equal.
 const instant = 1e-6
 
-// pass lets time go by.
+// pass advances time.
 func (w *world) pass(until float64) {
 	seconds := until - w.now
 	rate := 0.
@@ -198,7 +198,7 @@ func (w *world) pass(until float64) {
 	w.now = until
 }
 
-// happen takes all that happens now.
+// happen handles all events that are due.
 func (w *world) happen() error {
 	changed := false
 	for len(w.coming) > 0 && w.coming[0].of.Arrives <= w.now+instant {
@@ -234,7 +234,7 @@ func (w *world) happen() error {
 	return nil
 }
 
-// reach does what a job's target brings.
+// reach handles a job's arrival at its target.
 func (w *world) reach(j *job) {
 	target := j.target()
 	j.done = max(j.done, target)
@@ -256,7 +256,7 @@ func (w *world) reach(j *job) {
 	}
 }
 
-// leave forgets jobs that have ended.
+// leave removes jobs that have ended.
 func (w *world) leave() {
 	w.present = slices.DeleteFunc(w.present, func(j *job) bool {
 		if math.IsNaN(j.out.Ended) {
@@ -282,8 +282,8 @@ func (w *world) asked() (asked, most float64) {
 	return asked, most
 }
 
-// lose takes hosts away. Jobs hand over what was there within the notice; one that is left with less than it can run with waits, its
-// state kept.
+// lose removes hosts. Jobs hand their work over within the notice; a job left with too little to run waits, and keeps
+// its state.
 func (w *world) lose(lost map[string]bool) {
 	for _, j := range w.present {
 		if !j.runs() || !slices.ContainsFunc(j.state.Where, func(p sched.Place) bool { return lost[p.Host] }) {
@@ -307,12 +307,12 @@ func (w *world) lose(lost map[string]bool) {
 	}
 }
 
-// sized is called when a job has other numbers than before.
+// sized handles a change of a job's numbers.
 func (j *job) sized() {
 	j.clock, j.alike = j.of.Clock.Seconds(j.state.Workers, j.state.Servers), 0
 }
 
-// measure notes a job's speed once it has done a clock with what it has.
+// measure records a job's speed once it has done a clock with its present units.
 func (j *job) measure() {
 	if !j.runs() || j.alike < 1 || j.clock <= 0 {
 		return
@@ -373,7 +373,7 @@ func (w *world) plan() error {
 	return nil
 }
 
-// apply carries a grant out; a job that begins waits for what others give up.
+// apply carries out a grant; a job that starts waits for units that others release.
 func (w *world) apply(j *job, g sched.Grant, wait float64) {
 	if w.cfg.Saw != nil && g.Action != sched.Keep && g.Action != sched.Wait {
 		w.cfg.Saw(w.now, g)
@@ -406,7 +406,7 @@ func (w *world) apply(j *job, g sched.Grant, wait float64) {
 	}
 }
 
-// count adds up what the hosts have.
+// count adds up the hosts' resources.
 func (w *world) count() {
 	w.total = nil
 	for _, h := range w.hosts {
@@ -419,7 +419,7 @@ func (w *world) count() {
 	}
 }
 
-// mark ends the span until now and begins another.
+// mark ends the present span and begins the next.
 func (w *world) mark() {
 	if w.now > w.span.From {
 		w.span.To = w.now

@@ -7,15 +7,15 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Clairvoyant returns what work costs from a start if at each instant the option does it whose work costs least then, bought and left for
-// free, without time to start, without a reliable tier, and never interrupted. It does not wait for lower prices, nor make use of
-// hours that are free. Unknown is where no option has a price within its bid for the rest of time.
+// Clairvoyant returns the cost of the work from a start if at each instant the option with the cheapest work does it,
+// bought and left at no cost, with no start-up, no reliable tier and no interruptions. It neither waits for lower
+// prices nor uses free hours. It returns false if from some time on no option has a price within its bid.
 func Clairvoyant(options []Option, start time.Time, work float64) (cost market.USD, known bool) {
 	const years = 100 * 365 * 24 * time.Hour
 	paths := make([]struct {
 		price  market.USD
 		known  bool
-		points []market.PricePoint // to come
+		points []market.PricePoint // future ones
 	}, len(options))
 	for i := range options {
 		p := &paths[i]

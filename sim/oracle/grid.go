@@ -9,7 +9,7 @@ import (
 
 const hour = 60 // minutes
 
-// grid has what happens in each minute, with everything rounded in the oracle's favour.
+// grid has the events of each minute, with all rounding in the oracle's favour.
 type grid struct {
 	first   time.Time
 	minutes int
@@ -20,27 +20,27 @@ type grid struct {
 type series struct {
 	spot  bool
 	rate  float64 // work per minute of the whole fleet
-	start []bool  // machines can be bought in the minute and are not taken back within it
+	start []bool  // machines can be bought in this minute and are not reclaimed within it
 
 	hourly []float64 // the lowest price per hour in the minute
-	sum    []float64 // of what whole minutes cost, up to the minute; for terms by the second
+	sum    []float64 // prefix sums of whole minutes' costs; for terms by the second
 	// crossing is the minute of the first instant, at or after the minute's beginning, at which the price first exceeds
-	// the bid, and taken the minute in which machines are then gone; both beyond the grid when that does not happen.
+	// the bid, and taken the minute in which machines are then gone; both lie beyond the grid if it never does.
 	crossing, taken []int32
 
-	// Lower bids: a machine is taken when the price exceeds all that it has been since the launch, if the bid was so. For
-	// a machine bought in the minute, or one whose hour ends then, the first such rise.
+	// Lower bids: a machine is reclaimed when the price exceeds all prices since its launch, if its bid was that price.
+	// These have the first such rise for a machine bought in the minute, or one whose hour ends then.
 	bought, renewed []int32 // indices into rises
 	rises           []rise
 }
 
-// rise is a price change, as far as it can take machines.
+// rise is a price change that can reclaim machines.
 type rise struct {
 	minute, taken int32
-	next          int32 // the next that goes above it
+	next          int32 // the next one that exceeds it
 }
 
-// never lies behind every grid.
+// never lies beyond any grid.
 const never = math.MaxInt32 / 2
 
 func newGrid(c Config) grid {
@@ -56,10 +56,10 @@ func newGrid(c Config) grid {
 	return g
 }
 
-// minute returns the index of the minute that an instant lies in.
+// minute returns the index of the minute of an instant.
 func (g *grid) minute(t time.Time) int { return int(t.Sub(g.first) / time.Minute) }
 
-// prices walks through the price changes once. Paying the bid is paying the price at least.
+// prices goes through the price changes once. Paying the bid means paying at least the price.
 func (s *series) prices(g grid, o Option) {
 	s.hourly, s.sum, s.start = make([]float64, g.minutes), make([]float64, g.minutes+1), make([]bool, g.minutes)
 	fleet := float64(o.Machines)
@@ -95,7 +95,7 @@ func (s *series) prices(g grid, o Option) {
 	}
 }
 
-// crossings notes when the price first exceeds the bid, from the last time to the first.
+// crossings computes when the price first exceeds the bid, from the last time to the first.
 func (s *series) crossings(g grid, o Option, notice time.Duration) {
 	s.crossing, s.taken = make([]int32, g.minutes+1), make([]int32, g.minutes+1)
 	for i := range s.crossing {
@@ -123,7 +123,7 @@ func (s *series) crossings(g grid, o Option, notice time.Duration) {
 	}
 }
 
-// cheapestWork returns the lowest price of a unit of work that is ever asked.
+// cheapestWork returns the lowest price per unit of work at any time.
 func (g *grid) cheapestWork() float64 {
 	lowest := math.Inf(1)
 	for i := range g.options {
@@ -140,7 +140,7 @@ func (g *grid) cheapestWork() float64 {
 	return lowest
 }
 
-// lowerBids links each price with the next that is above it.
+// lowerBids links each price with the next higher one.
 func (s *series) lowerBids(g grid, o Option, notice time.Duration, wanted bool) {
 	s.bought, s.renewed = make([]int32, g.minutes+1), make([]int32, g.minutes+1)
 	fill := func(row []int32, x int32) {
@@ -152,7 +152,7 @@ func (s *series) lowerBids(g grid, o Option, notice time.Duration, wanted bool) 
 	if wanted && o.Bid > 0 {
 		points = o.Prices.Points(g.first.Add(-hour*time.Minute), g.first.Add(time.Duration(g.minutes)*time.Minute))
 	}
-	none := int32(len(points)) // a rise that never comes
+	none := int32(len(points)) // sentinel for no further rise
 	fill(s.bought, none)
 	fill(s.renewed, none)
 	s.rises = make([]rise, len(points)+1)
@@ -168,8 +168,8 @@ func (s *series) lowerBids(g grid, o Option, notice time.Duration, wanted bool) 
 		at := points[i].At
 		s.rises[i] = rise{int32(floorMinute(at.Sub(g.first))), int32(floorMinute(at.Add(notice).Sub(g.first))), next}
 	}
-	// The lowest price of each minute is the best to buy at; to be renewed, a machine has lived through an hour.
-	highest := make([]int32, g.minutes) // the point with the highest price in force in the minute; none when unknown
+	// A purchase uses the lowest price of the minute; a renewed machine has lived through an hour.
+	highest := make([]int32, g.minutes) // index of the highest price in force in the minute; none if unknown
 	now, j := none, 0
 	for ; j < len(points) && !points[j].At.After(g.first); j++ {
 		now = int32(j)
@@ -206,7 +206,7 @@ func (s *series) lowerBids(g grid, o Option, notice time.Duration, wanted bool) 
 	copy(s.renewed[:min(hour, g.minutes)], s.bought)
 }
 
-// floorMinute returns whole minutes, also before zero.
+// floorMinute rounds down to whole minutes, including negative ones.
 func floorMinute(d time.Duration) int {
 	return int(math.Floor(d.Minutes()))
 }

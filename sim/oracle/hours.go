@@ -3,24 +3,24 @@ package oracle
 import "math"
 
 // hours is the backward programme for terms that bill whole hours, over the minutes [from, end] of the grid, at a price
-// for work. Its values are what it costs from a minute on, less the price of the work done: of one whole fleet's
-// place, which holds at most one fleet and one that leaves.
+// for work. Its values are the cost from a minute on, less the price of the work done, for one fleet's slot, which
+// holds at most one fleet and one that is leaving.
 //
-// A fleet that leaves works to the end of its paid hour, and until then its place takes no third one. That end is
+// A leaving fleet works to the end of its paid hour, and until then its slot accepts no third fleet. That end is
 // rounded down to a block of ten minutes: `left` counts the blocks from a minute's own to the one in which the leaving
 // fleet is gone.
 type hours struct {
 	*Oracle
 	from, end int
 	lambda    float64
-	open      []int // the options that may be worth their price
+	open      []int // options that may be worth their price
 
-	off    []float64   // the place is empty; by minute
-	wait   []float64   // the same while a fleet leaves; by minute and left
-	renew  [][]float64 // an hour of the option has ended and it is kept; by option, minute
-	launch [][]float64 // the option is bought now, while a fleet leaves; by option, minute and left
-	over   []float64   // a fleet is bought now or later, while another one leaves; by minute and left
-	free   []stretch   // those of the hour at hand that a lower bid ends
+	off    []float64   // the slot is empty; by minute
+	wait   []float64   // the same while a fleet is leaving; by minute and left
+	renew  [][]float64 // an hour of the option has ended and the option is kept; by option, minute
+	launch [][]float64 // the option is bought now, while a fleet is leaving; by option, minute and left
+	over   []float64   // a fleet is bought now or later, while another is leaving; by minute and left
+	free   []stretch   // stretches of the present hour that a lower bid ends
 }
 
 const (
@@ -57,7 +57,7 @@ func sized(s []float64, n int) []float64 {
 	return s[:n]
 }
 
-// finish: the run has ended, and nothing is bought any more.
+// finish sets the values at the end of the run, after which nothing is bought.
 func (h *hours) finish(last int) {
 	inf := math.Inf(1)
 	h.off[last] = 0
@@ -72,19 +72,19 @@ func (h *hours) finish(last int) {
 	}
 }
 
-// minute works out the values at a minute of the programme. Nothing follows from the same minute but exchanges from
-// hours that begin in it anew: a fleet that is bought is held for a minute at least.
+// minute computes the values at a minute of the programme. Only exchanges from hours that begin anew in this minute
+// depend on values of the same minute: a bought fleet is held for at least a minute.
 func (h *hours) minute(i int) {
 	at := h.from + i
 	for _, p := range h.open {
 		s := &h.grid.options[p]
 		row := h.launch[p][i*blocks : (i+1)*blocks]
 		fill(row, math.Inf(1))
-		if s.start[at] { // after what crosses within the minute
+		if s.start[at] { // after a crossing within the minute
 			hour := h.stretch(p, i, at+1, h.startup)
 			h.buy(row, i, &hour)
 		}
-		if int(s.crossing[at]) == at { // or before
+		if int(s.crossing[at]) == at { // or before it
 			hour := h.stretch(p, i, at, h.startup)
 			h.buy(row, i, &hour)
 		}
@@ -95,7 +95,7 @@ func (h *hours) minute(i int) {
 			}
 		}
 	}
-	step := (at+1)/block - at/block // blocks that pass with this minute
+	step := (at+1)/block - at/block // number of blocks that this minute completes
 	h.empty(i, step)
 	h.exchange(i, step)
 	for _, p := range h.open {
@@ -116,7 +116,7 @@ func fill(row []float64, x float64) {
 	}
 }
 
-// empty: the place waits, or buys any option.
+// empty computes the values of the empty slot: it waits, or buys any option.
 func (h *hours) empty(i, step int) {
 	now, next := h.wait[i*blocks:(i+1)*blocks], h.wait[(i+1)*blocks:(i+2)*blocks]
 	for k := range now {
@@ -130,7 +130,7 @@ func (h *hours) empty(i, step int) {
 	h.off[i] = now[0]
 }
 
-// exchange: a fleet leaves, and another one is bought before it is gone.
+// exchange computes the values when a fleet leaves and another is bought before it is gone.
 func (h *hours) exchange(i, step int) {
 	now, next := h.over[i*blocks:(i+1)*blocks], h.over[(i+1)*blocks:(i+2)*blocks]
 	now[0] = math.Inf(1)
@@ -142,18 +142,18 @@ func (h *hours) exchange(i, step int) {
 	}
 }
 
-// stretch is an hour of an option, as far as it does not depend on what follows.
+// stretch is the part of an option's hour that does not depend on what follows.
 type stretch struct {
 	option  int
-	begin   int     // its minute of the programme
-	value   float64 // what it costs, less the price of its work
-	over    int     // the minute of the programme in which it ends, or the run does
+	begin   int     // its first minute in the programme
+	value   float64 // its cost, less the price of its work
+	over    int     // the minute of the programme in which it or the run ends
 	evicted bool
 	next    int // when another fleet may be bought after an eviction: at the notice
 }
 
-// stretch is that from minute i of the programme on, with a start-up at its beginning or none. The price may end it
-// from minute `alive` of the grid on, by exceeding the highest bid.
+// stretch returns the stretch from minute i of the programme on, with or without a start-up at its beginning. The
+// price may end it from minute `alive` of the grid on, by exceeding the highest bid.
 func (h *hours) stretch(p, i, alive int, startup float64) stretch {
 	s := &h.grid.options[p]
 	out := stretch{option: p, begin: i, over: min(h.from+i+hour, h.end) - h.from}
@@ -165,7 +165,7 @@ func (h *hours) stretch(p, i, alive int, startup float64) stretch {
 	return out
 }
 
-// evicted returns a stretch that ends with an eviction. If machines are taken in a later hour, this one is paid.
+// evicted returns a stretch that ends with an eviction. If machines are reclaimed in a later hour, this one is paid.
 func (h *hours) evicted(p, i, crossing, taken int, startup float64) stretch {
 	s, at := &h.grid.options[p], h.from+i
 	paid, over := 0.0, taken
@@ -174,13 +174,13 @@ func (h *hours) evicted(p, i, crossing, taken int, startup float64) stretch {
 	}
 	next := crossing
 	if startup > 0 {
-		next = max(next, at+1) // a fleet is held for a minute at least
+		next = max(next, at+1) // a fleet is held for at least a minute
 	}
 	work := s.rate * max(0, float64(min(taken+1, h.end)-at)-startup)
 	return stretch{option: p, begin: i, value: paid - h.lambda*work, over: over - h.from, evicted: true, next: min(next, h.end) - h.from}
 }
 
-// lower lists the hours that end with a rise of the price above a lower bid.
+// lower lists the stretches that end when the price rises above a lower bid.
 func (h *hours) lower(p, i int, startup float64) {
 	s, at := &h.grid.options[p], h.from+i
 	h.free = h.free[:0]
@@ -195,7 +195,8 @@ func (h *hours) lower(p, i int, startup float64) {
 	}
 }
 
-// ends returns what follows a stretch that is not left, at whose beginning a fleet was leaving for k more blocks.
+// ends returns the value after a stretch that is kept to its end; at its beginning another fleet was leaving for k more
+// blocks.
 func (h *hours) ends(s *stretch, i, k int) float64 {
 	switch {
 	case s.evicted:
@@ -206,7 +207,8 @@ func (h *hours) ends(s *stretch, i, k int) float64 {
 	return min(h.renew[s.option][s.over], h.off[s.over])
 }
 
-// leaves returns what follows when another fleet is bought from a minute on, while this one works to the end of its stretch.
+// leaves returns the value when another fleet is bought from a minute on, while this one works to the end of its
+// stretch.
 func (h *hours) leaves(s *stretch, earliest int) float64 {
 	if h.cfg.Exchange > 0 {
 		earliest = max(earliest, s.begin+hour-int(math.Ceil(h.cfg.Exchange.Minutes())))
@@ -217,8 +219,8 @@ func (h *hours) leaves(s *stretch, earliest int) float64 {
 	return h.over[earliest*blocks+(h.from+s.over)/block-(h.from+earliest)/block]
 }
 
-// buy lowers a row of launch to the value of a stretch after each number of blocks: until the other fleet is gone, this
-// one stays.
+// buy lowers a row of launch to the value of a stretch for each number of blocks: this fleet stays until the other is
+// gone.
 func (h *hours) buy(row []float64, i int, s *stretch) {
 	end := h.ends(s, i, 0)
 	row[0] = min(row[0], s.value+min(end, h.leaves(s, i+1)))

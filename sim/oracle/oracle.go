@@ -1,6 +1,6 @@
-// Package oracle knows the future: it gives the least that a job could have cost from a start, whatever had been decided,
-// so that policies have something to be measured against. It is a lower bound, not a plan: a relaxation of what the
-// simulator allows, solved exactly, with every rounding in its own favour. README.md has the model.
+// Package oracle computes, with knowledge of the future, the least that a job could have cost from a start under any
+// decisions, as a yardstick for policies. The result is a lower bound, not a plan: a relaxation of what the simulator
+// allows, solved exactly, with all rounding in its own favour. README.md describes the model.
 //
 // It knows recorded prices, a provider's terms and how long a machine takes to start. It knows nothing about policies,
 // controllers and clocks of training.
@@ -15,45 +15,46 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Option is a fleet that the oracle may hold: as many machines of one pool as the job wants. It may hold any part of it.
+// Option is a fleet that the oracle may hold: as many machines of one pool as the job wants. It may hold any fraction
+// of it.
 type Option struct {
 	Pool     market.Pool
-	Prices   *market.History // the future, too; a constant for an on-demand pool
-	Bid      market.USD      // the machines are taken back when the price exceeds it; 0 = never
-	Machines int             // that satisfy what the job wants
+	Prices   *market.History // including the future; constant for an on-demand pool
+	Bid      market.USD      // machines are reclaimed when the price exceeds it; 0 = never
+	Machines int             // number that satisfies the job
 	Rate     float64         // work of one machine per hour
 }
 
-// Config is a market and a job's way of using it.
+// Config is a market and how a job uses it.
 type Config struct {
 	Options []Option
 	Terms   market.Terms
-	// Startup is the least time from the launch of a machine until it works.
+	// Startup is the shortest time from the launch of a machine until it works.
 	Startup time.Duration
-	// Notice is how long machines continue after the price has exceeded their bid.
+	// Notice is how long machines run on after the price has exceeded their bid.
 	Notice time.Duration
-	// LowerBids lets each machine be bought at any bid up to its option's, so that any rise of the price may interrupt it.
+	// LowerBids allows any bid up to the option's for each machine, so that any rise of the price may interrupt it.
 	LowerBids bool
-	// Exchange is how long before a fleet's paid hour ends another one may be bought in its place, where machines are paid by
-	// the hour; 0 = at any time of it.
+	// Exchange is how long before the end of a fleet's paid hour its replacement may be bought, if machines are paid by
+	// the hour; 0 = at any time within it.
 	Exchange time.Duration
-	// First and Last are the minutes between which runs lie.
+	// First and Last are the minutes that bound all runs.
 	First, Last time.Time
-	// Horizon is how long a run may take. Longer runs are not looked at.
+	// Horizon is the longest run. Longer runs are not considered.
 	Horizon time.Duration
-	// Reliable are the machines that must be held from beginning to end, besides the options.
+	// Reliable are the machines that must be held from beginning to end, in addition to the options.
 	Reliable Reliable
 }
 
-// Reliable is a tier of on-demand machines that stays for the whole run. The zero value is none.
+// Reliable is a tier of on-demand machines that stays for the whole run. The zero value means no tier.
 type Reliable struct {
-	PerHour market.USD // all
-	Rate    float64    // their work per hour; the oracle lets them work all the time
-	// Stand is how long after the start they stand: nothing else can be bought before.
+	PerHour market.USD // all machines
+	Rate    float64    // their work per hour; the oracle has them work throughout
+	// Stand is how long after the start they are ready: nothing else can be bought earlier.
 	Stand time.Duration
 }
 
-// Oracle is a market that has been looked at. It may be used by several goroutines.
+// Oracle is a market prepared for searches. It is safe for concurrent use.
 type Oracle struct {
 	cfg     Config
 	grid    grid
@@ -62,7 +63,7 @@ type Oracle struct {
 	lambda0 float64 // dollars per unit of work; see price
 }
 
-// New looks at a market.
+// New prepares a market.
 func New(cfg Config) (*Oracle, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("oracle: %w", err)
@@ -90,21 +91,21 @@ func (c *Config) check() error {
 	return nil
 }
 
-// price returns the k-th price of work, in dollars per unit: they lie a percent apart.
+// price returns the k-th price of work, in dollars per unit: consecutive prices differ by a percent.
 func (o *Oracle) price(k int) float64 { return o.lambda0 * math.Pow(lambdaStep, float64(k)) }
 
 const (
 	lambdaStep = 1.01
-	lambdas    = 1100 // from a quarter of the cheapest price ever seen to 14,000 times that
+	lambdas    = 1100 // from a quarter of the lowest price ever to 14,000 times that
 )
 
-// ladder cuts the time that a run may take into steps. A run of step j is at most end(j) long and pays at least paid(j)
-// for its reliable machines.
+// ladder divides the possible lengths of a run into steps. A run of step j is at most end(j) long and pays at least
+// paid(j) for its reliable machines.
 type ladder struct {
 	step    int // minutes
 	steps   int
 	perStep float64 // dollars
-	whole   bool    // a step begun is a step paid
+	whole   bool    // a started step is paid in full
 }
 
 func newLadder(c Config) ladder {

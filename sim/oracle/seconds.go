@@ -2,15 +2,15 @@ package oracle
 
 import "math"
 
-// seconds is the backward programme for terms that bill by the second; see hours for what its values are. A fleet may
-// leave at any minute, and when one takes another's place the old one works until the new one has started.
+// seconds is the backward programme for terms that bill by the second; hours explains its values. A fleet may leave
+// at any minute, and a replaced fleet works until its replacement has started.
 type seconds struct {
 	*Oracle
 	from, end int
 	lambda    float64
 
-	off    []float64   // the place is empty; by minute
-	held   [][]float64 // the option works; by option, minute
+	off    []float64   // the slot is empty; by minute
+	held   [][]float64 // the option is working; by option, minute
 	launch [][]float64 // the option is bought now; by option, minute
 }
 
@@ -38,13 +38,13 @@ func (s *seconds) run(from, end int, lambda float64) {
 	}
 }
 
-// cost returns what the option's fleet costs from a minute of the programme until another.
+// cost returns the cost of the option's fleet between two minutes of the programme.
 func (s *seconds) cost(p, from, until int) float64 {
 	sum := s.grid.options[p].sum
 	return sum[s.from+max(from, until)] - sum[s.from+from]
 }
 
-// buy: within the minute, so that the rest of it need not be paid.
+// buy returns the value of a purchase within the minute, so that the rest of it need not be paid.
 func (s *seconds) buy(p, i int) float64 {
 	o := &s.grid.options[p]
 	at, last, best := s.from+i, s.end-s.from, math.Inf(1)
@@ -60,10 +60,11 @@ func (s *seconds) buy(p, i int) float64 {
 	return best
 }
 
-// start returns a fleet's first time, until it works or is taken. The price may take it from minute `alive` of the grid on.
+// start returns the value of a fleet's first period, until it works or is reclaimed. The price may reclaim it from
+// minute `alive` of the grid on.
 func (s *seconds) start(p, i, alive int) float64 {
 	o, last := &s.grid.options[p], s.end-s.from
-	begun := i + int(s.startup) // works for the rest of that minute
+	begun := i + int(s.startup) // it works for the rest of that minute
 	taken := int(o.taken[alive]) - s.from
 	best := s.free(p, i, max(int(o.crossing[alive]), s.from+i+1), int(o.taken[alive]))
 	for r := &o.rises[o.bought[s.from+i]]; int(r.taken) <= min(s.from+i+s.freeWithin(), s.end); r = &o.rises[r.next] {
@@ -81,7 +82,7 @@ func (s *seconds) start(p, i, alive int) float64 {
 
 func (s *seconds) freeWithin() int { return int(s.cfg.Terms.FreeWithin.Minutes()) }
 
-// free returns a fleet that is taken so soon that it costs nothing.
+// free returns the value of a fleet that is reclaimed early enough to cost nothing.
 func (s *seconds) free(p, i, crossing, taken int) float64 {
 	if s.freeWithin() == 0 || taken > min(s.from+i+s.freeWithin(), s.end) {
 		return math.Inf(1)
@@ -90,7 +91,7 @@ func (s *seconds) free(p, i, crossing, taken int) float64 {
 	return s.off[min(crossing, s.end)-s.from] - s.lambda*work
 }
 
-// hold: the fleet works on, leaves, makes place for another, or is taken.
+// hold returns the value of a working fleet: it continues, leaves, is replaced, or is reclaimed.
 func (s *seconds) hold(p, i int) float64 {
 	o, at, last := &s.grid.options[p], s.from+i, s.end-s.from
 	crossing, taken := int(o.crossing[at])-s.from, int(o.taken[at])-s.from
@@ -98,7 +99,7 @@ func (s *seconds) hold(p, i int) float64 {
 		gone := min(taken+1, last)
 		return s.cost(p, i, min(taken, last)) - s.lambda*o.rate*float64(gone-i) + s.off[i]
 	}
-	// A fleet that leaves within the minute may be paid to its beginning and have worked to its end.
+	// A fleet that leaves within the minute may be paid to the minute's beginning and have worked to its end.
 	best := min(s.off[i]-s.lambda*o.rate, s.cost(p, i, i+1)-s.lambda*o.rate+s.held[p][i+1])
 	for q := range s.launch {
 		if q != p {
@@ -108,7 +109,7 @@ func (s *seconds) hold(p, i int) float64 {
 	return best
 }
 
-// exchange is how many minutes two fleets may work side by side when one takes the other's place.
+// exchange is how many minutes two fleets may work at the same time when one replaces the other.
 const exchange = 3
 
 // beside returns the value of a fleet that works on for some more minutes.

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// DeadlineTable has a row for each recording, slack, changeover and policy.
+// DeadlineTable returns a table with a row for each recording, slack, changeover and policy.
 func DeadlineTable(cells []sweep.Cell) table.Table {
 	t := table.Table{Data: cells, Columns: []table.Column{
 		{Name: "recording", Title: "RECORDING"}, {Name: "slack", Title: "SLACK"}, {Name: "changeover_hours", Title: "CHANGEOVER H"},
@@ -29,7 +29,8 @@ func DeadlineTable(cells []sweep.Cell) table.Table {
 	return t
 }
 
-// WriteDeadlineTable has a line for each recording, changeover and slack, and compares every policy with the last one.
+// WriteDeadlineTable writes a line for each recording, changeover and slack, and compares every policy with the last
+// one.
 func WriteDeadlineTable(out io.Writer, cells []sweep.Cell) error {
 	policies := 1
 	for policies < len(cells) && cells[policies].Policy != cells[0].Policy {
@@ -84,7 +85,7 @@ func WriteDeadlineTable(out io.Writer, cells []sweep.Cell) error {
 
 func columnWidth(policy string) int { return max(len(policy), 14) }
 
-// shorten keeps the end of a name, which differs more.
+// shorten keeps the end of a name, where names differ most.
 func shorten(s string, most int) string {
 	if len(s) <= most {
 		return s

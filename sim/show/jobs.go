@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/sim/jobs"
 )
 
-// JobsTable has a row for each buyer and scheduler.
+// JobsTable returns a table with a row for each buyer and scheduler.
 func JobsTable(cells []jobs.Cell) table.Table {
 	t := table.Table{Data: cells}
 	type column struct {
@@ -63,7 +63,7 @@ func JobsTable(cells []jobs.Cell) table.Table {
 	return t
 }
 
-// figureText returns a mean with half of its interval, where there is one.
+// figureText formats a mean, with half of its interval if known.
 func figureText(f jobs.Figure) string {
 	switch {
 	case math.IsNaN(f.Mean):
@@ -74,7 +74,7 @@ func figureText(f jobs.Figure) string {
 	return short(f.Mean) + "±" + short(f.Half)
 }
 
-// short returns a number of three digits or more.
+// short formats a number with three digits or more.
 func short(x float64) string {
 	switch {
 	case math.Abs(x) >= 100:
@@ -116,7 +116,7 @@ func WriteJobsTable(out io.Writer, s *jobs.Study, cells []jobs.Cell) error {
 	return err
 }
 
-// unsolvedText is Dorm's; other schedulers solve nothing.
+// unsolvedText is for Dorm; other schedulers solve no problem.
 func unsolvedText(c *jobs.Cell) string {
 	if !strings.HasPrefix(c.Scheduler, "dorm") {
 		return "-"

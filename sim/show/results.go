@@ -1,4 +1,4 @@
-// Package show prints what simulations came to, for people and programs.
+// Package show prints the results of simulations, for people and programs.
 package show
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// Results takes rows up as they come and prints them: as CSV at once, otherwise summed up at the end.
+// Results collects rows and prints them: as CSV at once, otherwise summarised at the end.
 type Results struct {
 	out    io.Writer
 	format string
@@ -106,13 +106,13 @@ func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) err
 	return err
 }
 
-// narrowText is text in at most 80 columns, and in no more than width, unless that is 0.
+// narrowText is text of at most 80 columns, and at most width, unless that is 0.
 type narrowText struct {
 	strings.Builder
 	width int
 }
 
-// sentence adds words in lines that fit.
+// sentence adds words, wrapped to fit.
 func (t *narrowText) sentence(words string) {
 	for _, line := range grid.Wrap(words, min(80, cmp.Or(t.width, 80))) {
 		t.WriteString(line + "\n")
@@ -125,7 +125,7 @@ func (t *narrowText) table(g *grid.Grid) {
 	t.WriteString(g.String())
 }
 
-// writeDryRunLength prints what all policies came to for one length.
+// writeDryRunLength prints the results of all policies for one length.
 func writeDryRunLength(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 	e := p.Job.Equivalent
 	b.WriteString("\n")
@@ -175,7 +175,7 @@ func writeDryRunLength(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 		}
 		line(s.Policy, "cost $", s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95)
 		if sweep.IsOracle(s.Policy) {
-			continue // it gives a bound on costs only
+			continue // it only gives a bound on costs
 		}
 		line("", "hours", s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95)
 		line("", "evictions", s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95)
@@ -189,7 +189,8 @@ func writeDryRunLength(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 	}
 }
 
-// writeCompared says which starts the figures are of, when these are not all, and whose runs were not done in time.
+// writeCompared names the starts that the figures cover, unless they cover all, and the policies whose runs did not
+// finish in time.
 func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 	compared, most := 0, 0
 	var missing, ended, late, dear []string
@@ -246,7 +247,7 @@ func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 	}
 }
 
-// trim returns a number with at most two decimals.
+// trim formats a number with at most two decimals.
 func trim(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 2, 64), "0"), ".")
 }

@@ -17,21 +17,22 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Chooser decides `policy: auto`: it simulates the job by each candidate from starts in the weeks before, in the job's own rule
-// book, and takes what planner.Choose makes of that. A simulation is made once, however many decisions look at it.
+// Chooser decides `policy: auto`: it simulates the job with each candidate from starts in the preceding weeks, under
+// the job's own rule book, and passes the results to planner.Choose. Decisions share simulations.
 //
-// A decision at a time looks only at what was known then: past starts lie on a grid, and each run is given up a fixed time after
-// its start (patience), so that its result is a function of prices before the decision. The evictions that prices do not show are drawn
-// until there are enough trials; where prices say nothing else, all start now (draws.go). Safe for concurrent use.
+// A decision only uses what was known at its time: past starts lie on a grid, and each run is given up a fixed time
+// after its start (patience), so that its result depends only on prices before the decision. Evictions that prices do
+// not show are drawn until there are enough trials; if past prices add nothing, all trials start now (draws.go). It is
+// safe for concurrent use.
 type Chooser struct {
 	job  sim.Config // in bundles
-	size float64    // of these
+	size float64    // machines per bundle
 	wish planner.Wish
-	kept *keptTrials // nil = trials are kept in memory alone
+	kept *keptTrials // nil = trials are kept in memory only
 	// patience is how long after its start a simulated run is given up.
 	patience   time.Duration
 	candidates []*candidate
-	// Progress, if not nil, is called from several goroutines with the number of past starts that are done.
+	// Progress, if not nil, is called from several goroutines with the number of past starts done.
 	Progress func(done, total int)
 
 	mu      sync.Mutex
@@ -43,25 +44,25 @@ type Chooser struct {
 type candidate struct {
 	name    string
 	cfg     sim.Config
-	within  time.Duration // until the deadline, for policies that keep one
+	within  time.Duration // time to the deadline, for policies that keep one
 	known   map[trialID]planner.Trial
 	refused error
 }
 
-// Past starts lie this far apart, on a grid that does not depend on when a decision is made; older ones count less, and are fewer:
-// one a day, at another hour each.
+// The spacing of past starts, on a grid that does not depend on when a decision is made; older ones weigh less, and are
+// sparser: one a day, at a different hour each.
 const (
 	pastEvery  = 6 * time.Hour
 	pastRecent = 14 * 24 * time.Hour
 	pastReach  = 63 * 24 * time.Hour
-	// pastHalf is in what time a start's weight halves.
+	// pastHalf is the half-life of a start's weight.
 	pastHalf = 14 * 24 * time.Hour
-	// pastLearn is how much history must lie before a past start.
+	// pastLearn is the history needed before a past start.
 	pastLearn = 24 * time.Hour
 )
 
-// NewChooser returns the chooser of a job, as Maker.Base or OnEC2 makes it. By makes it by each candidate; nil = as a study has it, which
-// has no job file.
+// NewChooser returns the chooser for a job made by Maker.Base or OnEC2. By makes the job for each candidate; nil = as
+// in a study, which has no job file.
 func NewChooser(job sim.Config, by func(policy string) (sim.Config, error), wish planner.Wish) *Chooser {
 	if by == nil {
 		by = studied(job)
@@ -73,7 +74,7 @@ func NewChooser(job sim.Config, by func(policy string) (sim.Config, error), wish
 		return thin(cfg)
 	}
 	c := &Chooser{job: past(job), size: size, wish: wish, choices: map[time.Time]planner.Choice{}}
-	// cost-per-work waits for cheap times until twice the undisturbed time and 12 hours.
+	// cost-per-work waits for cheap times up to twice the undisturbed time and 12 hours.
 	c.patience = (2*max(ComputeTime(&c.job), undisturbed(&c.job)) + 14*time.Hour + pastEvery - 1).Truncate(pastEvery)
 	c.job.Horizon = c.patience
 	for _, name := range candidatesOf(&job) {
@@ -88,7 +89,7 @@ func NewChooser(job sim.Config, by func(policy string) (sim.Config, error), wish
 	return c
 }
 
-// WishOf returns what a job optimises, within its budget and the longest that it may take; 0 = no bound.
+// WishOf returns what a job optimises, within its budget and its longest duration; 0 = no bound.
 func WishOf(job *sim.Config, longest time.Duration) planner.Wish {
 	w := planner.Wish{ValueOfTime: job.ValueOfTime, Budget: job.Budget, Within: longest}
 	if within := job.Deadline.Sub(job.Start); !job.Deadline.IsZero() && (longest == 0 || within < longest) {
@@ -97,8 +98,8 @@ func WishOf(job *sim.Config, longest time.Duration) planner.Wish {
 	return w
 }
 
-// Candidates returns the policies that auto chooses among: of those that keep a deadline, without one, only the first, which then is given
-// the time that a dry run gives it (Within).
+// Candidates returns the policies that auto chooses among: without a deadline, only the first policy that keeps one,
+// with the time that a dry run gives it (Within).
 func Candidates(deadline bool) []string {
 	return slices.DeleteFunc(bidding.Names(), func(name string) bool {
 		policy, _ := bidding.ByName(name)
@@ -106,7 +107,7 @@ func Candidates(deadline bool) []string {
 	})
 }
 
-// candidatesOf returns those of a job: programs do without reliable machines.
+// candidatesOf returns the candidates for a job: programs do without reliable machines.
 func candidatesOf(job *sim.Config) []string {
 	names := Candidates(!job.Deadline.IsZero())
 	if job.Programs != nil {
@@ -115,10 +116,10 @@ func candidatesOf(job *sim.Config) []string {
 	return names
 }
 
-// At decides at a time.
+// At makes the decision at a time.
 func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error) {
 	if grid := now.UTC().Truncate(pastEvery); anyPriceAt(c.job.Pools, grid) {
-		now = grid // between two points of the grid nothing more becomes known
+		now = grid // nothing new becomes known between two points of the grid
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +153,7 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 	return choice, nil
 }
 
-// Estimate forecasts the chosen policy's run: a planner.Estimator.
+// Estimate forecasts a run with the chosen policy: a planner.Estimator.
 func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 	choice, err := c.At(context.Background(), in.Now)
 	if err != nil {
@@ -166,12 +167,12 @@ func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 	return Past{Job: job, Progress: c.Progress, size: c.size}.Estimate(in)
 }
 
-// last returns the latest past start that a decision looks at.
+// last returns the latest past start that a decision uses.
 func (c *Chooser) last(now time.Time) time.Time {
 	return now.UTC().Truncate(pastEvery).Add(-c.patience).Truncate(pastEvery)
 }
 
-// standard returns the policy that is taken when the past is no guide, or the first that can run the job.
+// standard returns the policy to use if the past is no guide, or the first one that can run the job.
 func (c *Chooser) standard() string {
 	standard := bidding.CostPerWork{}.Name()
 	if c.job.Programs != nil {
@@ -184,7 +185,8 @@ func (c *Chooser) standard() string {
 	return able[0].name
 }
 
-// trials returns those of the candidates, each from as many of the first starts as it is judged by, with the reasons why some were dropped.
+// trials returns the candidates' trials, each from the first starts that judge it, and the reasons why some were
+// dropped.
 func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string, samples []planner.Sample) []planner.Trials {
 	out := make([]planner.Trials, len(c.candidates))
 	for i, k := range c.candidates {
@@ -200,8 +202,8 @@ func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string,
 	return out
 }
 
-// samples returns the past starts that a decision looks at. The first eighth is spread over all times, and so are the first quarter
-// and the first half.
+// samples returns the past starts that a decision uses. The first eighth, quarter and half are each spread over the
+// whole period.
 func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 	var all []planner.Sample
 	last := c.last(now)
@@ -227,7 +229,7 @@ func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 	return out
 }
 
-// simulate makes the trials that are missing, on all cores.
+// simulate runs the missing trials on all cores.
 func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples []planner.Sample) error {
 	type task struct {
 		of     *candidate
@@ -245,7 +247,7 @@ func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples
 			}
 		}
 		total += len(missing)
-		slices.SortFunc(missing, trialID.compare) // neighbours share what policies make of the past
+		slices.SortFunc(missing, trialID.compare) // neighbouring trials share what policies derive from the past
 		for chunk := range slices.Chunk(missing, max(1, min(blockLength, len(missing)/runtime.GOMAXPROCS(0)))) {
 			tasks = append(tasks, &task{of: k, runs: chunk})
 		}
@@ -289,10 +291,10 @@ func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples
 	return nil
 }
 
-// pastWorker is one of those that share the trials of a chooser.
+// pastWorker is one of the workers that run a chooser's trials.
 type pastWorker struct {
 	recalled *pastCache
-	same     map[string]planner.Trial // of policies for which all starts are the same
+	same     map[string]planner.Trial // for policies whose starts all give the same result
 }
 
 // run simulates a candidate.
@@ -318,11 +320,12 @@ func (w *pastWorker) run(k *candidate, id trialID) (planner.Trial, error) {
 	return t, nil
 }
 
-// leastDone is the part of a job below which a run that is given up says nothing about the rest.
+// leastDone is the part of a job below which an abandoned run says nothing about the rest.
 const leastDone = 0.01
 
-// trialOf returns what a run came to. One that is given up continues as it went: its prices are what the policy waits for, and nothing makes it
-// buy on demand. One that has done next to nothing is taken to pay for the work on demand.
+// trialOf returns the result of a run. An abandoned run is extrapolated at its own pace: the policy was waiting for
+// such prices, and nothing makes it buy on demand. If it did almost nothing, it is assumed to pay on-demand prices for
+// the work.
 func trialOf(cfg *sim.Config, r sim.Result) planner.Trial {
 	t := planner.Trial{Cost: dollars(r.Cost), Hours: r.Runtime.Hours(), GivenUp: !r.Finished()}
 	if !t.GivenUp {
@@ -338,5 +341,5 @@ func trialOf(cfg *sim.Config, r sim.Result) planner.Trial {
 	return t
 }
 
-// halved returns what is left of 1 after a time in which half is left after another.
+// halved returns the decay of 1 over a time, given the half-life.
 func halved(age, half time.Duration) float64 { return math.Exp2(-age.Hours() / half.Hours()) }

@@ -9,20 +9,22 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// A run of a thousand machines takes the simulator as long as eight of 125, and gives nearly the same: machines of a pool have one
-// price and go together. So what plans make of the past is, for fleets above mostApart, that of bundles: each is a machine that works as
-// fast and costs as much as several, and a fleet has as many bundles as leave it just as large. Bundles are bought, evicted and replaced as
-// a whole, which is all that is lost. Splits, programs, thresholds between tiers and fees follow.
+// Simulating a thousand machines takes as long as eight runs of 125, and gives nearly the same result: a pool's
+// machines have one price and are lost together. So for fleets above mostApart, plans simulate bundles: each is a
+// machine that works as fast and costs as much as several, and a fleet has as many bundles as keep its size the same.
+// Bundles are bought, evicted and replaced as a whole, which is the only loss of detail. Splits, programs, thresholds
+// between tiers and fees are scaled accordingly.
 const (
-	mostApart = 128 // machines of any type that are simulated one by one
-	fewTiers  = 16  // reliable machines that are simulated one by one next to bundles
-	fineVCPU  = 64  // parts of a vCPU that bundles count in, so that they are as many as wanted
+	mostApart = 128 // machines of any type that are simulated individually
+	fewTiers  = 16  // reliable machines that are simulated individually alongside bundles
+	fineVCPU  = 64  // parts of a vCPU in which bundles are counted, so that their number is as wanted
 )
 
-// bundles is by how much a fleet is thinned out: groups instead of machines, of the type of which the job may want most.
+// bundles is the ratio by which a fleet is reduced: groups instead of machines, of the type of which the job may want
+// most.
 type bundles struct{ machines, groups int }
 
-// thinned has 32 to 48 groups, of like size if that can be: rounded splits cost up to some hundredths of the time.
+// thinned returns 32 to 48 groups, of equal size if possible: rounded splits cost up to some hundredths of the time.
 func thinned(machines int) bundles {
 	b := bundles{machines: machines, groups: 40}
 	for groups := 32; groups <= 48; groups++ {
@@ -33,19 +35,20 @@ func thinned(machines int) bundles {
 	return b
 }
 
-// of returns how many bundles replace that many machines, and of a number that goes with them: splits, tasks. Of 0 it is 0.
+// of returns how many bundles replace that many machines, or scales a number that goes with them: splits, tasks. For 0
+// it returns 0.
 func (b bundles) of(number int) int { return (number*b.groups + b.machines - 1) / b.machines }
 
-// size returns how many machines are in a bundle.
+// size returns the machines per bundle.
 func (b bundles) size() float64 { return float64(b.machines) / float64(b.groups) }
 
-// bundled returns the run with bundles instead of machines, and how many machines are in one; 1 = it is the run itself.
+// bundled returns the run with bundles instead of machines, and the machines per bundle; 1 = the run is unchanged.
 func bundled(cfg sim.Config) (sim.Config, float64) {
 	thin, size := thinning(&cfg)
 	return thin(cfg), size
 }
 
-// thinning returns how a run is thinned out, and any other of the same job.
+// thinning returns a function that reduces a run, or any other of the same job, to bundles.
 func thinning(cfg *sim.Config) (thin func(sim.Config) sim.Config, size float64) {
 	n := fleet(cfg)
 	if n <= mostApart {
@@ -63,12 +66,12 @@ func (b bundles) in(cfg sim.Config) sim.Config {
 	if r := &cfg.Reliable; r.Count > 0 {
 		n, m := r.Count, max(b.of(r.Count), min(r.Count, fewTiers))
 		r.Type, r.Count = bundleOf(r.Type, n, m), m
-		if slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool { return p.Pool == r.Pool }) { // whose price is a bundle's
+		if slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool { return p.Pool == r.Pool }) { // already priced as a bundle
 			r.Type.OnDemand = cfg.Rules.Terms().Fees.Due(r.Pool, r.Type.OnDemand)
 			r.Type.Name += " beside bundles"
 			r.Pool.Type = r.Type.Name
 		}
-		// Ratios between tiers count machines.
+		// Ratios between tiers count machines, not bundles.
 		ratio := float64(n) / float64(m) / b.size()
 		cfg.Stages.TwoAbove *= ratio
 		cfg.Stages.ThreeAbove *= ratio
@@ -94,7 +97,7 @@ func (b bundles) in(cfg sim.Config) sim.Config {
 		h := *cfg.Hazard
 		h.Pools = slices.Clone(h.Pools)
 		for i := range h.Pools {
-			h.Pools[i].Places = b.of(h.Pools[i].Places) // most events would meet no bundle otherwise
+			h.Pools[i].Places = b.of(h.Pools[i].Places) // otherwise most events would hit no bundle
 		}
 		cfg.Hazard = &h
 	}
@@ -108,7 +111,7 @@ func (b bundles) in(cfg sim.Config) sim.Config {
 	return cfg
 }
 
-// programs returns those of a fleet that is thinned out; its tasks are fewer and longer, trials too.
+// programs returns the programs of a reduced fleet; its tasks, and trials, are fewer and longer.
 func (b bundles) programs(p sim.Programs) *sim.Programs {
 	p.Count, p.Least, p.Tasks, p.Rungs = b.of(p.Count), b.of(p.Least), b.of(p.Tasks), slices.Clone(p.Rungs)
 	for i := range p.Rungs {
@@ -117,7 +120,7 @@ func (b bundles) programs(p sim.Programs) *sim.Programs {
 	return &p
 }
 
-// bundleOf returns a type of which m do what n of another do.
+// bundleOf returns a type of which m do the work of n of another.
 func bundleOf(t market.InstanceType, n, m int) market.InstanceType {
 	t.Rate = t.WorkRate() * float64(n) / float64(m)
 	t.VCPU = (t.VCPU*n*fineVCPU + m - 1) / m

@@ -17,40 +17,40 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Deadlines is a comparison of policies on jobs with deadlines, on recordings of which machines could be had: every
-// policy with every slack and changeover on every recording, from many starts.
+// Deadlines compares policies on jobs with deadlines, on recordings of machines' availability: every policy with
+// every slack and changeover on every recording, from many starts.
 type Deadlines struct {
 	Recordings  []Recording
 	Policies    []string
-	Work        time.Duration // of each job, on its fleet
-	Slacks      []float64     // the deadline, in multiples of the work
+	Work        time.Duration // per job, on its fleet
+	Slacks      []float64     // deadlines, in multiples of the work
 	Changeovers []time.Duration
 	Rules       market.RuleBook
-	// Together makes all recordings the pools of one job, which may take machines of any. Otherwise each is
-	// the only pool of jobs of its own.
+	// Together makes all recordings pools of one job, which may use machines of any. Otherwise each
+	// recording is the only pool of its own jobs.
 	Together bool
-	// State is how many bytes a job's state has, which another region fetches when the job moves there. The time of that is part of
-	// the changeover.
+	// State is the size of a job's state in bytes, which another region fetches when the job moves there. The
+	// changeover includes the time for that.
 	State int64
-	// Starts is how many starts of each recording are tried, spread over it; 0 = every tick.
+	// Starts is the number of starts tried on each recording, spread over it; 0 = every tick.
 	Starts int
 	Seed   uint64
 }
 
-// Recording is one pool, watched for a while.
+// Recording is the record of one pool over a period.
 type Recording struct {
 	Name  string
 	Pool  market.Pool
 	Type  market.InstanceType
 	Every time.Duration // between ticks
-	// Availability is that of a fleet of Machines.
+	// Availability is for a fleet of Machines.
 	Availability *market.Availability
 	Machines     int
-	Prices       *market.History // of one machine
+	Prices       *market.History // per machine
 }
 
-// Cell is one policy with one slack and changeover on one recording, over all starts. Costs are in hours of the fleet on
-// demand: the work itself costs as many as it takes.
+// Cell is one policy with one slack and changeover on one recording, over all starts. Costs are in hours of the fleet
+// on demand: the work itself costs as many as it takes.
 type Cell struct {
 	Recording  string  `json:"recording"`
 	Slack      float64 `json:"slack"`      // the deadline, in multiples of the work
@@ -59,29 +59,29 @@ type Cell struct {
 	Rules      string  `json:"rules"`
 	Work       float64 `json:"work"` // hours
 	Starts     int     `json:"starts"`
-	Missed     int     `json:"missed"` // deadlines
+	Missed     int     `json:"missed"` // missed deadlines
 	CostMean   float64 `json:"cost_mean"`
 	CostSD     float64 `json:"cost_sd"`
 	CostP95    float64 `json:"cost_p95"`
-	Machines   float64 `json:"machines_mean"` // bought, per machine of the fleet
+	Machines   float64 `json:"machines_mean"` // machines bought, per machine of the fleet
 	Evictions  float64 `json:"evictions_mean"`
-	Egress     float64 `json:"egress_mean"` // of the cost, for state that moved between regions
+	Egress     float64 `json:"egress_mean"` // part of the cost: transfer of state between regions
 }
 
-// deadlineTask is some consecutive starts of a cell.
+// deadlineTask is a series of consecutive starts of a cell.
 type deadlineTask struct {
 	cfg    sim.Config
-	hour   float64 // what an hour of the fleet costs on demand
+	hour   float64 // hourly on-demand cost of the fleet
 	cell   int
 	starts []time.Time
-	first  int // index among the cell's starts
+	first  int // index in the cell's starts
 }
 
-// deadlineBlock is how many starts one worker takes at a time: as long as a day, they rest on much the same strategies.
+// deadlineBlock is how many starts a worker takes at a time: within a day, they rest on much the same strategies.
 const deadlineBlock = 1024
 
-// Run returns the cells in the order of recordings, changeovers, slacks and policies, whatever the number of cores. A
-// recording that is too short for a deadline has no cell of it. Progress is called from several goroutines.
+// Run returns the cells in the order of recordings, changeovers, slacks and policies, for any number of cores. A
+// recording that is too short for a deadline has no cell for it. Progress is called from several goroutines.
 func (d Deadlines) Run(ctx context.Context, progress func(done, total int)) ([]Cell, error) {
 	cells, tasks, err := d.tasks()
 	if err != nil {
@@ -96,7 +96,7 @@ func (d Deadlines) Run(ctx context.Context, progress func(done, total int)) ([]C
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var next, finished atomic.Int64
-	var mu sync.Mutex // of cells
+	var mu sync.Mutex // guards cells
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(tasks)) {
 		workers.Go(func() {
@@ -133,7 +133,7 @@ func (c *Cell) add(part Cell) {
 	c.Egress += part.Egress
 }
 
-// run simulates a task's starts, fills in their costs and gives the sums of the rest.
+// run simulates a task's starts, fills in their costs and returns the sums of the rest.
 func (t *deadlineTask) run(ctx context.Context, costs []float64, done func()) (part Cell, err error) {
 	if _, ok := t.cfg.Policy.(bidding.Deadline); ok {
 		t.cfg.Policy = bidding.Deadline{Known: bidding.NewStrategies()}
@@ -195,7 +195,7 @@ func (d Deadlines) tasks() (cells []Cell, tasks []deadlineTask, err error) {
 	return cells, tasks, nil
 }
 
-// markets returns the recordings that are the pools of one job.
+// markets returns, for each job, the recordings that are its pools.
 func (d Deadlines) markets() (out [][]Recording, err error) {
 	for i := range d.Recordings {
 		r := &d.Recordings[i]
@@ -226,7 +226,7 @@ func nameOf(m []Recording) string {
 	return fmt.Sprintf("%d pools", len(m))
 }
 
-// starts returns the ticks at which a job may start so that its deadline lies within all recordings.
+// starts returns the ticks at which a job may start with its deadline within all recordings.
 func (d Deadlines) starts(m []Recording, slack float64) (out []time.Time) {
 	var first, end time.Time
 	for i := range m {
@@ -260,9 +260,9 @@ func (d Deadlines) starts(m []Recording, slack float64) (out []time.Time) {
 	return out
 }
 
-// config returns the simulation of one cell. A clock is a second: work counts as far as it has come. On demand there are the
-// machines of each region's first recording. As Can't Be Late (NSDI 24, section 3.1) has it, a fleet works a changeover after it was
-// bought, the loss of what was not saved included, and everything else takes no time.
+// config returns the simulation of one cell. A clock is a second: partial work counts. On-demand machines are those of
+// each region's first recording. As in Can't Be Late (NSDI 24, section 3.1), a fleet starts work a changeover after it
+// was bought, including the loss of unsaved work, and everything else takes no time.
 func (d Deadlines) config(m []Recording, policy bidding.Policy, slack float64, change time.Duration) sim.Config {
 	r := &m[0]
 	var pools []bidding.Candidate

@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// delivery gives out blocks in order and hands their rows on in the same order, whichever is done first. Those of the oracles
-// come first, so that what they find is there when a row is compared with it.
+// delivery gives out blocks in order and delivers their rows in the same order, whichever finishes first. The oracles'
+// blocks come first, so that their results are ready when a row is compared with them.
 type delivery struct {
 	blocks []block
 	take   func(Row) error
-	// room bounds how many blocks are given out and not handed on: a slow one does not make the others pile up.
+	// room bounds the blocks given out but not delivered: others do not pile up behind a slow one.
 	room chan struct{}
 
 	mu      sync.Mutex
 	given   int
-	handed  int           // blocks
-	waiting map[int][]Row // done before their turn
-	err     error         // of take: nothing is handed on after it
+	handed  int           // blocks delivered
+	waiting map[int][]Row // finished before their turn
+	err     error         // from take: nothing is delivered after it
 }
 
 // aheadPerWorker is how many blocks each worker may be ahead of the slowest.
@@ -30,7 +30,7 @@ func newDelivery(blocks []block, take func(Row) error) *delivery {
 	return &delivery{blocks: blocks, take: take, room: make(chan struct{}, aheadPerWorker*runtime.GOMAXPROCS(0)), waiting: map[int][]Row{}}
 }
 
-// next returns the next block and its number; nil when there is none, or ctx is done.
+// next returns the next block and its number; nil if none is left or ctx is done.
 func (d *delivery) next(ctx context.Context) (int, *block) {
 	select {
 	case <-ctx.Done():
@@ -47,7 +47,7 @@ func (d *delivery) next(ctx context.Context) (int, *block) {
 	return d.given - 1, &d.blocks[d.given-1]
 }
 
-// finish takes the rows of a block, and hands on whatever has its turn.
+// finish stores a block's rows, and delivers all whose turn has come.
 func (d *delivery) finish(i int, rows []Row) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,7 +63,7 @@ func (d *delivery) finish(i int, rows []Row) error {
 	}
 }
 
-// rest hands on what waits behind blocks that will not be done.
+// rest delivers what waits behind blocks that will not finish.
 func (d *delivery) rest() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,6 +83,6 @@ func (d *delivery) hand(i int, rows []Row) {
 		}
 	}
 	if !b.seeing {
-		*b = block{} // a configuration each
+		*b = block{} // frees the block's configuration
 	}
 }

@@ -10,21 +10,22 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Evictions that prices do not show are rare, and drawn: one draw for each past start would leave a choice to chance. So each start is drawn
-// as often as makes enough trials. Where past prices hardly changed, or none are known, the past says nothing that the price of now does
-// not: then all trials start now and the price stays, so that the result is the same whatever the length of the history.
+// Evictions that prices do not show are rare, and drawn: one draw per past start would leave the choice to chance. So
+// each start is drawn as often as needed for enough trials. If past prices hardly changed, or none are known, the past
+// adds nothing to the present price: then all trials start now and the price stays, so that the result does not depend
+// on the length of the history.
 const (
-	enoughTrials = 256 // at past starts, which also differ by their prices
-	drawsNow     = 384 // at the same price; of a forecast too, so that it is the mean that the policy was chosen by
-	bundledDraws = 96  // of fleets in bundles, which take longer each
-	bundledRuns  = 56  // of these, at past starts
+	enoughTrials = 256 // at past starts, whose prices also differ
+	drawsNow     = 384 // at the same price; forecasts too, so that their mean is the one that the policy was chosen by
+	bundledDraws = 96  // for fleets in bundles, which take longer per run
+	bundledRuns  = 56  // the part of these at past starts
 )
 
-// trialID says which run of a candidate a trial is.
+// trialID identifies a candidate's trial.
 type trialID struct {
 	start time.Time
 	draw  int
-	now   bool // nothing is known behind the start: prices stay
+	now   bool // nothing after the start is known: prices stay
 }
 
 func idOf(s planner.Sample) trialID { return trialID{s.Start, s.Draw, s.Now} }
@@ -33,8 +34,8 @@ func (a trialID) compare(b trialID) int {
 	return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.draw, b.draw))
 }
 
-// drawn returns the samples with as many draws of evictions as are enough, and after how many candidates that are clearly worse are
-// dropped.
+// drawn returns the samples with enough draws of evictions, and the numbers of samples after which clearly worse
+// candidates are dropped.
 func (c *Chooser) drawn(now time.Time, past []planner.Sample) (samples []planner.Sample, parts []int) {
 	if !c.job.Hazard.Draws() {
 		return past, rounds(len(past))
@@ -63,8 +64,8 @@ func (c *Chooser) drawn(now time.Time, past []planner.Sample) (samples []planner
 	return samples, parts
 }
 
-// drawsOf returns the runs that a forecast rests on, the latest first: from past starts, each drawn as often as makes as many runs as there are
-// of a long history, or from now on.
+// drawsOf returns the runs for a forecast, latest first: from past starts, each drawn often enough to make as many runs
+// as a long history has, or all from now.
 func drawsOf(cfg *sim.Config, starts []time.Time, length time.Duration, now time.Time, size float64) (ids []trialID) {
 	draws := 1
 	if cfg.Hazard.Draws() {
@@ -84,8 +85,8 @@ func drawsOf(cfg *sim.Config, starts []time.Time, length time.Duration, now time
 	return ids
 }
 
-// drawsEach returns how often each of some past starts is drawn. Of fleets in bundles, whose runs take longer each to simulate, fewer are enough:
-// they are so large that most runs lose machines, and no mean rests on a rare draw.
+// drawsEach returns the number of draws for each past start. Fewer are enough for fleets in bundles, whose runs take
+// longer to simulate: they are so large that most runs lose machines, and no mean depends on a rare draw.
 func drawsEach(enough, starts int, size float64) int {
 	starts = max(starts, 1)
 	if size > 1 {
@@ -101,7 +102,7 @@ func drawsFromNow(size float64) int {
 	return drawsNow
 }
 
-// rounds are from how many starts candidates are simulated before those that are clearly worse are dropped.
+// rounds returns the numbers of starts after which clearly worse candidates are dropped.
 func rounds(samples int) (out []int) {
 	for _, part := range []int{4, 2} {
 		if n := samples / part; n >= planner.MinTrials {
@@ -111,7 +112,7 @@ func rounds(samples int) (out []int) {
 	return append(out, samples)
 }
 
-// moving is after how many of the starts a price changes, or what a pool gives, within a time.
+// moving returns the number of starts after which a price, or a pool's availability, changes within a time.
 func moving(cfg *sim.Config, starts []time.Time, within time.Duration) (n int) {
 	for _, start := range starts {
 		if slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool {
@@ -123,7 +124,8 @@ func moving(cfg *sim.Config, starts []time.Time, within time.Duration) (n int) {
 	return n
 }
 
-// atPricesOf returns a run in the prices that are known at a time, the last of which stay. Its evictions come at the same times after any start.
+// atPricesOf returns a run with the prices known at a time, the last of which stay. Its evictions come after the same
+// times for every start.
 func atPricesOf(cfg sim.Config, now time.Time) sim.Config {
 	cfg.Pools = knownUntil(cfg.Pools, now)
 	if cfg.Hazard.Draws() {
@@ -134,7 +136,7 @@ func atPricesOf(cfg sim.Config, now time.Time) sim.Config {
 	return cfg
 }
 
-// knownUntil hides what is known of pools later.
+// knownUntil removes later prices and availability of pools.
 func knownUntil(pools []bidding.Candidate, now time.Time) []bidding.Candidate {
 	pools = slices.Clone(pools)
 	for i := range pools {

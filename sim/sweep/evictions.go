@@ -16,13 +16,13 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Evictions is how often machines are taken where there are no bids and prices do not show it. The zero value goes by what is known of
-// each pool.
+// Evictions is how often machines are reclaimed if there are no bids and prices do not show it. The zero value uses
+// what is known of each pool.
 type Evictions struct {
 	None  bool
-	Month float64 // the share of a pool's machines evicted in a month; 0 = what is known of the pool
-	// Recordings of availability, made at other times and places, are laid over the pools: which pool gets which, and from where in it,
-	// is drawn by the seed.
+	Month float64 // the share of a pool's machines evicted in a month; 0 = the pool's known rate
+	// Recordings of availability from other times and places replace the pools' own: the seed determines which pool
+	// gets which, and its offset.
 	Recordings []*market.Availability
 }
 
@@ -43,7 +43,7 @@ func ParseEvictions(words []string) (e Evictions, err error) {
 		}
 	}
 	for _, file := range words {
-		r, err := ReadRecording(file, "any/any", SpotShare) // of whatever pool
+		r, err := ReadRecording(file, "any/any", SpotShare) // for any pool
 		if err != nil {
 			return e, fmt.Errorf("evictions %q: %w; write auto, none, a share of machines in a month such as 10%%, or recordings of availability", file, err)
 		}
@@ -52,11 +52,11 @@ func ParseEvictions(words []string) (e Evictions, err error) {
 	return e, nil
 }
 
-// Apply sets the evictions of a job's simulation. Pools whose availability is recorded have those of the recording. A rate
-// given for all machines reaches policies as the Spot Instance Advisor's.
+// Apply sets the evictions in a job's simulation. Pools with recorded availability have the recording's evictions. A
+// rate given for all machines is passed to policies like the Spot Instance Advisor's.
 func (e Evictions) Apply(cfg *sim.Config) error {
 	cfg.Hazard = nil
-	if e.None || cfg.Rules.Terms().MaxBid > 0 { // where prices evict
+	if e.None || cfg.Rules.Terms().MaxBid > 0 { // prices decide evictions
 		return nil
 	}
 	if err := e.lay(cfg); err != nil {
@@ -76,7 +76,7 @@ func (e Evictions) Apply(cfg *sim.Config) error {
 		}
 		says := "by recordings of availability"
 		if c.Availability == nil {
-			p := hazard.Pool{Pool: c.Pool, Places: 2 * placesOf(cfg, c)} // a fleet and the one that takes its place
+			p := hazard.Pool{Pool: c.Pool, Places: 2 * placesOf(cfg, c)} // a fleet and its replacement
 			p.Life, says = e.life(cfg, c)
 			h.Pools = append(h.Pools, p)
 		}
@@ -93,7 +93,8 @@ func (e Evictions) Apply(cfg *sim.Config) error {
 	return nil
 }
 
-// lay gives each spot pool one of the recordings, from the first price to the last. Each is used before any is used again.
+// lay assigns each spot pool one of the recordings, from the first price to the last. Each is used once before any is
+// used again.
 func (e Evictions) lay(cfg *sim.Config) (err error) {
 	if len(e.Recordings) == 0 {
 		return nil
@@ -126,7 +127,7 @@ func (e Evictions) lay(cfg *sim.Config) (err error) {
 	return nil
 }
 
-// life returns how long machines of a pool live, and the source.
+// life returns how long a pool's machines live, and the source.
 func (e Evictions) life(cfg *sim.Config, c *bidding.Candidate) (life hazard.Life, says string) {
 	if e.Month > 0 {
 		return hazard.Constant(hazard.OfMonth(e.Month)), fmt.Sprintf("%.4g %% of machines a month, as asked for", 100*e.Month)
@@ -135,7 +136,7 @@ func (e Evictions) life(cfg *sim.Config, c *bidding.Candidate) (life hazard.Life
 	return prior.Life, prior.Source()
 }
 
-// placesOf returns how many machines of a pool satisfy what the job wants.
+// placesOf returns how many of a pool's machines satisfy the job.
 func placesOf(cfg *sim.Config, c *bidding.Candidate) int {
 	if cfg.Want.VCPU > 0 {
 		return (cfg.Want.VCPU + c.Type.VCPU - 1) / max(c.Type.VCPU, 1)
@@ -143,7 +144,8 @@ func placesOf(cfg *sim.Config, c *bidding.Candidate) int {
 	return cmp.Or(cfg.Want.Machines, 1)
 }
 
-// EvictionSource says in a sentence why and how often machines are taken in a simulation; empty where prices alone decide.
+// EvictionSource describes in a sentence why and how often a simulation's machines are reclaimed; empty if prices alone
+// decide.
 func EvictionSource(cfg *sim.Config) string {
 	switch {
 	case cfg.Hazard != nil && len(cfg.Hazard.Says) > 0:
@@ -154,8 +156,8 @@ func EvictionSource(cfg *sim.Config) string {
 	return ""
 }
 
-// LaidOver repeats a recording from begin to end, beginning after a part of it. The most that it had stands for a whole
-// fleet, and less for as much of it.
+// LaidOver repeats a recording from begin to end, starting at an offset in it. Its maximum stands for a whole fleet,
+// and lower values for proportionally less.
 func LaidOver(a *market.Availability, machines int, begin, end time.Time, part float64) (*market.Availability, error) {
 	first, known := a.First()
 	length, most := a.End().Sub(first.At), a.Most()

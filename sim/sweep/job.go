@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// known returns the types of one name, or all where it is not among them.
+// known returns the types with a name, or all if it is not found.
 func known(all []planner.OnDemandType, name string) []planner.OnDemandType {
 	if i := slices.IndexFunc(all, func(o planner.OnDemandType) bool { return o.Type.Name == name }); i >= 0 {
 		return all[i : i+1]
@@ -28,8 +28,9 @@ func known(all []planner.OnDemandType, name string) []planner.OnDemandType {
 	return all
 }
 
-// ForJob returns the simulation of a job as `tierml run` would run it on the fake cloud: its own work, start, speed, notice, boot and
-// script, with all pools and reliable machines of the choice. Skipped says which steps of the script the simulator cannot do.
+// ForJob returns the simulation of a job as `tierml run` would run it on the fake cloud: with its own work, start,
+// speed, notice, boot and script, and all pools and reliable machines of the choice. Skipped names the script's steps
+// that the simulator cannot do.
 func ForJob(job *config.Job, choice planner.Resolved, work Content) (cfg sim.Config, skipped []string, err error) {
 	policy, err := policyOf(job)
 	if err != nil {
@@ -86,7 +87,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work Content) (cfg sim.Con
 	return cfg, skipped, nil
 }
 
-// policyOf returns the job's policy; the paper's until `auto` is decided.
+// policyOf returns the job's policy; the paper's while `auto` is undecided.
 func policyOf(job *config.Job) (bidding.Policy, error) {
 	if job.Policy == config.Auto {
 		return bidding.TierML{}, nil
@@ -94,8 +95,8 @@ func policyOf(job *config.Job) (bidding.Policy, error) {
 	return job.Decider()
 }
 
-// checkpoints returns the declared costs. What is not declared of the size is the model's own, and on a real cloud, where the model's is not
-// known either, as assumed; so is the bandwidth there, and where a size is declared.
+// checkpoints returns the declared costs. An undeclared size is the model's own; on a real cloud, if the model's is
+// unknown too, the assumed one; likewise the bandwidth there, and with a declared size.
 func checkpoints(job *config.Job, state int64) sim.Checkpoints {
 	c := job.Checkpoint
 	out := sim.Checkpoints{
@@ -108,17 +109,18 @@ func checkpoints(job *config.Job, state int64) sim.Checkpoints {
 	return out
 }
 
-// declaredState returns the size that the job declares of a checkpoint, in bytes; 0 = none.
+// declaredState returns the checkpoint size that the job declares, in bytes; 0 = none.
 func declaredState(job *config.Job) float64 { return float64(job.Checkpoint.Model.MiB) * (1 << 20) }
 
-// played returns the real cloud that a rule book is of.
+// played returns the real cloud of a rule book.
 func played(rules market.RuleBook) tempo.Place {
 	return tempo.Remote(cmp.Or(rules.Terms().Notice, 2*time.Minute))
 }
 
-// OnEC2 returns the same job on a cloud of real speed, scaled so that its work takes a time on the on-demand fleet: on its own, or on
-// the one that the fake cloud plays. The script of the fake cloud is left out. Clocks, splits and partitions are coarse, as a start costs the simulator about
-// as many microseconds as there are clocks, cuts and partitions; what is decided about machines does not look at them.
+// OnEC2 returns the same job on a cloud of real speed, scaled so that its work takes a given time on the on-demand
+// fleet: on its own cloud, or the one that the fake cloud emulates. The fake cloud's script is left out. Clocks, splits
+// and partitions are coarse, as a start costs the simulator about a microsecond for each clock, cut and partition;
+// decisions about machines do not depend on them.
 func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 	if !cfg.Settings.Remote {
 		if cfg.Settings.Speed > 0 {
@@ -134,7 +136,7 @@ func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 	cfg.Faults, cfg.MaxDuration, cfg.Deadline, cfg.Budget = nil, 0, time.Time{}, 0
 	assumed := sim.OnStorage()
 	cfg.Checkpoints.Model, cfg.Checkpoints.Bandwidth = cmp.Or(cfg.Checkpoints.Model, assumed.Model), cmp.Or(cfg.Checkpoints.Bandwidth, assumed.Bandwidth)
-	cfg.Stages.MostServers = 0 // clocks are not the model's, and take nothing besides computing: half of the machines serve
+	cfg.Stages.MostServers = 0 // clocks are not the model's, and have no overhead apart from computing: half of the machines serve
 	cfg.Job.Work = compute.Seconds() * fleetRate(&cfg)
 	clocks := ps.Clock(max(1, compute/clockLength))
 	if every := &cfg.Checkpoints.EveryClocks; *every > 0 {
@@ -164,8 +166,8 @@ func machinesWanted(cfg *sim.Config) int {
 	return most
 }
 
-// Within returns the time that policies which keep a deadline are given: the job's own where it runs as it stands, and
-// otherwise half as long again as the work takes on the on-demand fleet.
+// Within returns the time given to policies that keep a deadline: the job's own if it is run unchanged, otherwise half
+// as long again as the work takes on the on-demand fleet.
 func Within(cfg *sim.Config) time.Duration {
 	if !cfg.Deadline.IsZero() {
 		return cfg.Deadline.Sub(cfg.Start)
@@ -173,7 +175,7 @@ func Within(cfg *sim.Config) time.Duration {
 	return ComputeTime(cfg)*3/2 + time.Hour/2
 }
 
-// Horizon returns how long a simulated run may take before it is given up: twice the undisturbed time, and a day.
+// Horizon returns how long a simulated run may take: twice the undisturbed time, and a day.
 func Horizon(compute time.Duration) time.Duration { return 2*compute + 24*time.Hour }
 
 // ComputeTime returns how long the work takes on the on-demand fleet, undisturbed, in market time.
@@ -182,19 +184,19 @@ func ComputeTime(cfg *sim.Config) time.Duration {
 	return length
 }
 
-// fleetRate returns the on-demand fleet's, in floating-point operations per second of market time.
+// fleetRate returns the on-demand fleet's rate, in floating-point operations per second of market time.
 func fleetRate(cfg *sim.Config) float64 {
 	e := cfg.Equivalent
 	return float64(e.Count) * e.Type.WorkRate() * cfg.FLOPSPerVCPU / cfg.Timing.Speed
 }
 
-// PerHour returns what the on-demand fleet costs an hour.
+// PerHour returns the on-demand fleet's hourly cost.
 func PerHour(cfg *sim.Config) market.USD {
 	return cfg.Equivalent.Type.OnDemand * market.USD(cfg.Equivalent.Count)
 }
 
-// OnDemandCost returns what the undisturbed work costs on the on-demand fleet, without start-up and, but for programs, without rounding up of
-// hours: what a plan and `tierml report` compare with, too.
+// OnDemandCost returns the cost of the undisturbed work on the on-demand fleet, without start-up and, except for
+// programs, without rounding up of hours: plans and `tierml report` compare with the same figure.
 func OnDemandCost(cfg *sim.Config) market.USD { return Baseline(cfg).Cost }
 
 // Baseline returns the undisturbed work on the on-demand fleet.
@@ -211,8 +213,9 @@ func onDemand(cfg *sim.Config, r elasticity.Reliable) planner.OnDemand {
 	}
 }
 
-// WithPolicy returns the run by another policy, in the pools that it has. On demand, all machines are reliable ones, the whole on-demand
-// fleet, and no price is looked at. With a reliable tier, all machines are in its region. Maker.By decides the rest of what differs.
+// WithPolicy returns the run with another policy and the same pools. On demand, all machines are reliable, the whole
+// on-demand fleet, and prices are ignored. With a reliable tier, all machines are in its region. Maker.By decides the
+// other differences.
 func WithPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	cfg.Policy = policy
 	switch policy.(type) {
@@ -227,14 +230,14 @@ func WithPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	return cfg
 }
 
-// tooFar reports whether a pool is in another region than the reliable machines: with them a worker exchanges parameters at each clock,
-// which neither the timing nor the bill of a simulated run has between regions.
+// tooFar reports whether a pool is in another region than the reliable machines: workers exchange parameters with them
+// at each clock, and a simulated run has neither the timing nor the cost of that between regions.
 func tooFar(cfg *sim.Config, pool market.Pool) bool {
 	home := cfg.Reliable.Pool.Region
 	return cfg.Programs == nil && home != "" && pool.Region != home
 }
 
-// tooFarSaid says which regions policies with a reliable tier leave out; "" = none, or there is no such policy.
+// tooFarSaid names the regions that policies with a reliable tier leave out; "" = none, or no such policy.
 func (p Experiment) tooFarSaid() string {
 	var regions []string
 	for _, c := range p.Job.Pools {
@@ -254,8 +257,8 @@ func (p Experiment) tooFarSaid() string {
 		"checkpoint, uniform-progress, skynomad and deadline do", p.Job.Reliable.Pool.Region, strings.Join(regions, ", "))
 }
 
-// cheapestOnDemand returns the fleet on which the work costs least on demand: as many machines as the job wants as transient
-// ones, of one type. Of equals it is the fleet of smaller machines, then the first by pool.
+// cheapestOnDemand returns the fleet on which the work costs least on demand: as many machines of one type as the job
+// wants as transient ones. Ties go to smaller machines, then to the first pool.
 func cheapestOnDemand(cfg *sim.Config, types []planner.OnDemandType) (best elasticity.Reliable, err error) {
 	for _, o := range types {
 		if o.Type.VCPU == 0 || o.Type.OnDemand == 0 {

@@ -16,24 +16,24 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// keptTrials are a chooser's trials in a file, between the processes of a user: a plan that is made again an hour later simulates
-// only what the hour has added. A file is of one job; each of its trials is kept under the prices that it rests on, so that none
-// has to be thrown away when prices change.
+// keptTrials stores a chooser's trials in a file between a user's processes: a plan repeated an hour later simulates
+// only the additional hour. A file belongs to one job; each trial is stored under the prices that it depends on, so
+// that changed prices invalidate none.
 type keptTrials struct {
 	file   string
 	trials map[string]planner.Trial
-	prices map[time.Time][]byte // digests of the steps of the grid
+	prices map[time.Time][]byte // digests by step of the grid
 }
 
 const (
-	// keptReach is how far back of a start policies look at prices; 14 days for the MTTF (market.DefaultLookback).
+	// keptReach is how far before a start policies look at prices; 14 days for the MTTF (market.DefaultLookback).
 	keptReach = 15 * 24 * time.Hour
-	// keptFor is how long a job's file stays without being read or written.
+	// keptFor is how long a job's unused file is kept.
 	keptFor = 30 * 24 * time.Hour
 )
 
-// Keep takes trials from a folder, and keeps those that are made there. Version is of the program: another one may simulate otherwise.
-// Recorded availability is not part of what trials are known by: with some, nothing is kept.
+// Keep reads trials from a folder, and saves new ones there. Version is the program's: another version may simulate
+// differently. Trials are not keyed by recorded availability: with any, nothing is kept.
 func (c *Chooser) Keep(folder, version string) {
 	for _, p := range c.job.Pools {
 		if p.Availability != nil {
@@ -43,13 +43,13 @@ func (c *Chooser) Keep(folder, version string) {
 	c.kept = &keptTrials{
 		file: filepath.Join(folder, c.digest(version)+".json"), trials: map[string]planner.Trial{}, prices: map[time.Time][]byte{},
 	}
-	// A file that cannot be read is no reason to fail: the runs are simulated again.
+	// An unreadable file is no reason to fail: the runs are simulated again.
 	if text, err := os.ReadFile(c.kept.file); err == nil {
 		_ = json.Unmarshal(text, &c.kept.trials)
 	}
 }
 
-// digest returns what the trials depend on besides policies, starts and prices.
+// digest returns a digest of what the trials depend on apart from policies, starts and prices.
 func (c *Chooser) digest(version string) string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, version, Within(&c.job))
@@ -78,11 +78,11 @@ func writeJob(hash io.Writer, job sim.Config) {
 	fmt.Fprintf(hash, "%+v", job)
 }
 
-// key names a trial: its result depends on nothing else.
+// key names a trial by everything that its result depends on.
 func (k *keptTrials) key(c *Chooser, policy string, id trialID) string {
 	hash, from, until := sha256.New(), id.start.Truncate(pastEvery), id.start.Add(c.patience)
 	if id.now {
-		until = id.start.Add(pastEvery) // may know more prices than the trial: then it is simulated again in vain
+		until = id.start.Add(pastEvery) // this may include later prices than the trial used: then it is simulated again needlessly
 	}
 	for at := from.Add(-keptReach); at.Before(until); at = at.Add(pastEvery) {
 		if k.prices[at] == nil {
@@ -96,7 +96,7 @@ func (k *keptTrials) key(c *Chooser, policy string, id trialID) string {
 // pricesOf returns a digest of all prices in a step of the grid.
 func pricesOf(job *sim.Config, from time.Time) []byte {
 	hash := sha256.New()
-	number := func(x int64) { _ = binary.Write(hash, binary.LittleEndian, x) } // a hash takes everything
+	number := func(x int64) { _ = binary.Write(hash, binary.LittleEndian, x) } // a hash accepts everything
 	for _, p := range job.Pools {
 		if p.OnDemand() {
 			continue
@@ -114,7 +114,7 @@ func pricesOf(job *sim.Config, from time.Time) []byte {
 	return hash.Sum(nil)
 }
 
-// recall gives a candidate the trials that are kept of it.
+// recall adds a candidate's stored trials.
 func (k *keptTrials) recall(c *Chooser, of *candidate, samples []planner.Sample) {
 	if k == nil || len(k.trials) == 0 {
 		return
@@ -129,7 +129,7 @@ func (k *keptTrials) recall(c *Chooser, of *candidate, samples []planner.Sample)
 	}
 }
 
-// keep writes the trials of the last decision. A trial that could not be written is simulated again next time.
+// keep writes the last decision's trials. If writing fails, they are simulated again next time.
 func (k *keptTrials) keep(c *Chooser, samples []planner.Sample) {
 	if k == nil {
 		return

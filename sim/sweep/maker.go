@@ -15,19 +15,20 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Content is what is known of a job's work besides its file.
+// Content is what is known about a job's work apart from its file.
 type Content struct {
-	Work   float64    // of all clocks, or all programs, in floating-point operations
-	Schema *ps.Schema // nil = programs, or a model that is not known
-	Least  []uint64   // rows that each split reads, whatever the data are; index: TableID
+	Work   float64    // of all clocks or programs, in floating-point operations
+	Schema *ps.Schema // nil = programs, or an unknown model
+	Least  []uint64   // rows that each split reads at least, for any data; index: TableID
 	Data   int64      // bytes of all splits
-	// On is the type that a program was measured on, or is assumed to run on; only that type's time on demand is known. Empty = all types'.
+	// On is the type that a program was measured on, or is assumed to run on; time on demand is known for that type
+	// only. Empty = all types.
 	On string
-	// Programs sets how long the preparations of programs take; nil = it is not known.
+	// Programs sets how long preparing programs takes; nil = unknown.
 	Programs func(*sim.Programs)
 }
 
-// servers returns the most transient servers that the model is worth; 0 = half of the machines.
+// servers returns the most transient servers that the model justifies; 0 = half of the machines.
 func (c *Content) servers(job *config.Job) int {
 	if c.Schema == nil {
 		return 0
@@ -35,7 +36,7 @@ func (c *Content) servers(job *config.Job) int {
 	return tiers.ServersFor(c.Schema, int64(job.Stages.ServerBytes))
 }
 
-// state returns the size of the model, in bytes; 0 = unknown, as that of sparse tables is beforehand.
+// state returns the model's size, in bytes; 0 = unknown, as for sparse tables before the run.
 func (c *Content) state() int64 {
 	if c.Schema == nil || c.Schema.HasSparse() {
 		return 0
@@ -43,7 +44,8 @@ func (c *Content) state() int64 {
 	return tiers.ReliableMemory(c.Schema, 1).State
 }
 
-// held returns the model that reliable machines are sized for: with as many rows as the declared size of a checkpoint takes, where that is larger.
+// held returns the model that reliable machines are sized for: with as many rows as the declared checkpoint size holds,
+// if that is larger.
 func (c *Content) held(job *config.Job) *ps.Schema {
 	own, declared := float64(c.state()), declaredState(job)
 	if own == 0 || declared <= own {
@@ -57,31 +59,31 @@ func (c *Content) held(job *config.Job) *ps.Schema {
 	return &larger
 }
 
-// Maker makes a job: what plan, dry run, auto and run have of it. A policy's job differs from another's in nothing but what By says.
+// Maker makes jobs for plan, dry run, auto and run. Jobs of two policies differ only in what By sets.
 type Maker struct {
 	Job     *config.Job
 	Offers  []planner.Offer
 	Catalog *market.Catalog
 	Content
 	Evictions Evictions
-	// Adjust changes each simulation in the same way, such as by what was measured on this computer; nil = nothing is changed.
+	// Adjust changes each simulation in the same way, for example by measurements on this computer; nil = no change.
 	Adjust func(*sim.Config) error
 }
 
-// Made is a job by one policy.
+// Made is a job made for one policy.
 type Made struct {
-	Job      *config.Job // with nothing left open
+	Job      *config.Job // with all choices made
 	Choice   planner.Resolved
 	Sizing   planner.Sizing
 	Memory   planner.Memory
 	Warnings []string
-	Counted  []string // what is on the bill besides hours, and follows from the layout
+	Counted  []string // items on the bill in addition to hours, derived from the layout
 	Sim      sim.Config
 	Skipped  []string // steps of the script that are not simulated
 }
 
-// Base returns the job before a policy is chosen: its pools, the on-demand fleet that all compare with, and the reliable tier of the
-// policies that have one, where there is any.
+// Base returns the job before a policy is chosen: its pools, the on-demand fleet that all compare with, and the
+// reliable tier for policies that have one, if any.
 func (m *Maker) Base() (sim.Config, error) {
 	made, err := m.open()
 	if err != nil {
@@ -93,17 +95,17 @@ func (m *Maker) Base() (sim.Config, error) {
 	return made.Sim, nil
 }
 
-// open makes the job as far as it is the same by all policies.
+// open makes the part of the job that all policies share.
 func (m *Maker) open() (made Made, err error) {
 	alike := *m.Job
-	alike.Tune = nil // it changes nothing here, and policies by restart have no use for it
+	alike.Tune = nil // it has no effect here, and policies by restart do not use it
 	if made.Job, err = alike.By(bidding.Checkpoint{}.Name()); err != nil {
 		return made, err
 	}
 	if made.Choice, err = planner.Resolve(made.Job, m.Offers, m.Catalog); err != nil {
 		return made, err
 	}
-	if alike := made.Choice; m.Schema != nil { // on demand all machines are, as by checkpoint
+	if alike := made.Choice; m.Schema != nil { // on demand all machines are reliable, as with checkpoints
 		if _, err := planner.AdmitMachines(made.Job, &alike, m.Schema, m.Least); err == nil {
 			made.Choice.OnDemand = alike.OnDemand
 		}
@@ -119,8 +121,9 @@ func (m *Maker) open() (made Made, err error) {
 	return made, m.Evictions.Apply(&made.Sim)
 }
 
-// By returns the job by a policy: its reliable tier, which the policy may not have, the pools whose machines can hold their part of the
-// model along with it and are near enough, its checkpoints. The error says why the policy cannot run the job within its bounds.
+// By returns the job for a policy: with its reliable tier, if any, its checkpoints, and the pools that are near enough
+// and whose machines can hold their part of the model in addition. The error tells why the policy cannot run the job
+// within its bounds.
 func (m *Maker) By(name string) (Made, error) {
 	made, err := m.open()
 	if err != nil {
@@ -162,7 +165,8 @@ func (m *Maker) By(name string) (Made, error) {
 	return made, m.countTraffic(&made)
 }
 
-// countTraffic puts on the bill what crosses zones on a real cloud: at each clock workers read and write the model, which the reliable machines have.
+// countTraffic bills traffic between zones on a real cloud: at each clock workers read and write the model on the
+// reliable machines.
 func (m *Maker) countTraffic(made *Made) (err error) {
 	home, state := made.Sim.Reliable.Pool.Zone, m.state()
 	if !made.Job.Place().Remote || state == 0 || made.Sim.Reliable.Count == 0 ||
@@ -188,8 +192,8 @@ func (m *Maker) countTraffic(made *Made) (err error) {
 	return nil
 }
 
-// onDemand has the whole fleet bought on demand: by training jobs as reliable machines, of the type on which the work costs least. Nothing
-// above max_price is.
+// onDemand makes the whole fleet on-demand: in training jobs as reliable machines, of the type on which the work costs
+// least. Nothing above max_price is bought.
 func (made *Made) onDemand() error {
 	within := slices.DeleteFunc(slices.Clone(made.Choice.OnDemand), func(o planner.OnDemandType) bool {
 		return !slices.ContainsFunc(made.Choice.Pools, func(c bidding.Candidate) bool { return c.Pool == o.Pool })
@@ -208,8 +212,8 @@ func (made *Made) onDemand() error {
 	return nil
 }
 
-// admit chooses the reliable tier where the job leaves it open, drops pools of machines with too little memory, and refuses what cannot hold
-// the model.
+// admit chooses the reliable tier if the job leaves it open, drops pools whose machines have too little memory, and
+// refuses fleets that cannot hold the model.
 func (m *Maker) admit(made *Made, onDemand bool) (err error) {
 	held := m.held(made.Job)
 	need := planner.ReliableNeed{Schema: held, Worker: tiers.WorkerMemory(held, m.Least), Data: m.Data, Work: m.Work / float64(made.Job.Local.FlopsPerVCPU) * made.Job.Local.Speed / 3600}
@@ -225,7 +229,7 @@ func (m *Maker) admit(made *Made, onDemand bool) (err error) {
 		if made.Warnings, err = planner.AdmitMachines(made.Job, &made.Choice, held, m.Least); err != nil {
 			return err
 		}
-		if len(made.Choice.Pools) < pools { // the tier is sized for what will be bought
+		if len(made.Choice.Pools) < pools { // the tier is sized for the fleet that will be bought
 			if err := size(); err != nil {
 				return err
 			}
@@ -235,12 +239,12 @@ func (m *Maker) admit(made *Made, onDemand bool) (err error) {
 	return err
 }
 
-// tier returns a fleet as the controller knows it.
+// tier converts a fleet for the controller.
 func tier(f planner.Fleet) elasticity.Reliable {
 	return elasticity.Reliable{Pool: f.Pool, Type: f.Type, Count: f.Count}
 }
 
-// why returns a refusal in a line: without the place in the job file, which a table has no room for.
+// why returns a refusal in one line, without the position in the job file, for which a table has no room.
 func why(err error) string {
 	faults, ok := errors.AsType[config.Faults](err)
 	if !ok {

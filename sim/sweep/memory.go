@@ -6,22 +6,24 @@ import (
 	"github.com/tierml/tierml/bidding"
 )
 
-// pastCache keeps what a policy makes of the past alone: starts a minute apart look at the same past. It rests on
-// History being the same for all starts as far back as policies look. It forgets the oldest first: starts that lie days apart share none.
+// pastCache caches what a policy derives from the past alone: starts a minute apart see the same past. It relies on
+// History being the same for all starts as far back as policies look. It evicts the oldest values first: starts days
+// apart share none.
 type pastCache struct {
-	most       int // values that are kept
+	most       int // most values cached
 	known      map[any]any
-	order      []any // keys of known, the oldest first
+	order      []any // keys of known, oldest first
 	strategies *bidding.Strategies
 	days       *bidding.Days
 }
 
-// newRecollection has room for the forecasts of a run of some length, one an hour: the next start looks at the same ones.
+// newRecollection returns a cache with room for the forecasts of a run of some length, one an hour: the next start uses
+// the same ones.
 func newRecollection(longest time.Duration) *pastCache {
 	return &pastCache{most: int(longest/time.Hour) + 2, known: map[any]any{}, strategies: bidding.NewStrategies(), days: bidding.NewDays()}
 }
 
-// Recall returns what is known by that key, or makes it.
+// Recall returns the value for a key, and makes it if needed.
 func (r *pastCache) Recall(key any, make func() any) any {
 	if v, ok := r.known[key]; ok {
 		return v
@@ -35,8 +37,8 @@ func (r *pastCache) Recall(key any, make func() any) any {
 	return v
 }
 
-// caching returns a policy that uses the cache where it can. It is not safe for concurrent use: each worker
-// has a recollection of its own.
+// caching returns a policy that uses the cache if it can. It is not safe for concurrent use: each worker
+// has its own cache.
 func caching(p bidding.Policy, r *pastCache) bidding.Policy {
 	switch p := p.(type) {
 	case bidding.CostPerWork:

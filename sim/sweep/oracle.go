@@ -13,15 +13,15 @@ import (
 	"github.com/tierml/tierml/sim/oracle"
 )
 
-// Names under which the oracle is a row among the policies. Oracle is a lower bound for every policy that it is compared
-// with: it has the job's reliable tier unless one has none, and bids what the job allows at most, the on-demand
-// price, as the policies of TierML do, unless one bids less. Under rules that give an interrupted hour away, an oracle
-// that may bid less often pays nothing at all, which is no measure: OracleFullBid is the same, but bids what the job allows at
-// most, and so bounds the policies that do, and may be undercut by the others. OracleAnyBid has the reliable tier, and bids
-// anything up to that. OracleOneFleet has it too, bids the on-demand price, and replaces a fleet only at the end of its
-// paid hour, so that it holds one at a time: it is no bound for policies that bid less, and earn free hours by that. Clairvoyant has the
-// cheapest pool's machines at each instant, for free and without a reliable tier (oracle.Clairvoyant): what is left for policies to lose
-// are starts, moves and evictions.
+// Names under which the oracle appears as a row among the policies. Oracle is a lower bound for every policy compared
+// with it: it has the job's reliable tier unless a policy has none, and bids the job's maximum, the on-demand price, as
+// TierML's policies do, unless a policy bids less. If interrupted hours are free, an oracle that may bid less often
+// pays nothing, which is no yardstick: OracleFullBid is the same, but bids the job's maximum, and so bounds the
+// policies that do, while others may undercut it. OracleAnyBid has the reliable tier, and may bid anything up to that.
+// OracleOneFleet has the tier too, bids the on-demand price, and replaces a fleet only at the end of its paid hour, so
+// that it holds one at a time: it does not bound policies that bid less and so earn free hours. Clairvoyant has the
+// cheapest pool's machines at each instant, with free changes and no reliable tier (oracle.Clairvoyant): policies lose
+// against it by starts, moves and evictions.
 const (
 	Oracle         = "oracle"
 	OracleFullBid  = "oracle-full-bid"
@@ -33,16 +33,16 @@ const (
 // Oracles are their names.
 var Oracles = []string{OracleFullBid, Oracle, OracleAnyBid, OracleOneFleet, Clairvoyant}
 
-// IsOracle reports whether a policy is none, but an oracle.
+// IsOracle reports whether a name is an oracle's rather than a policy's.
 func IsOracle(policy string) bool { return slices.Contains(Oracles, policy) }
 
-// oracleKind distinguishes the oracles.
+// oracleKind selects an oracle.
 type oracleKind struct {
 	tiered    bool // has the job's reliable tier
-	lowerBids bool // bids anything up to what the job allows
+	lowerBids bool // may bid anything up to the job's maximum
 	atEnds    bool // replaces a fleet that is paid by the hour only when its hour ends
 
-	clairvoyant bool // instead of all that
+	clairvoyant bool // excludes the others
 }
 
 // sightOf returns the oracle that bounds a policy.
@@ -64,7 +64,8 @@ func sightOf(p bidding.Policy) oracleKind {
 	return s
 }
 
-// sights returns those of a row: one for a policy, for Auto those of its candidates, and for Oracle those of all policies that it is compared with.
+// sights returns the oracles for a row: one for a policy, its candidates' for Auto, and for Oracle those of all
+// policies compared with it.
 func (p Experiment) sights(name string) (out []oracleKind, err error) {
 	switch name {
 	case Clairvoyant:
@@ -114,8 +115,8 @@ func (p Experiment) sights(name string) (out []oracleKind, err error) {
 	return []oracleKind{sightOf(policy)}, nil
 }
 
-// Freedom says what an oracle of a comparison may do besides what TierML does, and for whose sake; "" =
-// nothing.
+// Freedom describes what a comparison's oracle may do that TierML does not, and which policies require
+// it; "" = nothing.
 func (p Experiment) Freedom(oracle string) string {
 	tierless, lower := p.exceptions()
 	var parts []string
@@ -128,7 +129,7 @@ func (p Experiment) Freedom(oracle string) string {
 	return strings.Join(parts, "; ")
 }
 
-// BelowOracle names the policies that an oracle of a comparison does not bound, because they bid less than it does.
+// BelowOracle names the policies that a comparison's oracle does not bound, because they bid less than it does.
 func (p Experiment) BelowOracle(oracle string) []string {
 	if _, lower := p.exceptions(); oracle == OracleFullBid || oracle == OracleOneFleet {
 		return lower
@@ -136,7 +137,7 @@ func (p Experiment) BelowOracle(oracle string) []string {
 	return nil
 }
 
-// exceptions returns the policies that have no reliable machines, and those that bid less than they may.
+// exceptions returns the policies without reliable machines, and those that bid less than they may.
 func (p Experiment) exceptions() (tierless, lower []string) {
 	for _, name := range p.Policies {
 		if IsOracle(name) {
@@ -154,22 +155,22 @@ func (p Experiment) exceptions() (tierless, lower []string) {
 	return tierless, lower
 }
 
-// bounds are the least costs of all starts of a length.
+// bounds are the least costs from all starts of a length.
 type bounds struct {
-	search func() func(start time.Time) (market.USD, bool) // one for each worker
+	search func() func(start time.Time) (market.USD, bool) // makes a search for each worker
 	costs  []market.USD                                    // by start
 	known  []bool
 }
 
-// seeLength is how many consecutive starts one worker asks the oracle for at a time: neighbours share programmes.
+// seeLength is how many consecutive starts a worker searches at a time: neighbours share programmes.
 const seeLength = 240
 
-// foresee cuts the question what each start of a length costs at least into blocks. There are none when the oracle does not
-// know the market, nor where one of the machines serves instead of a reliable one, of any pool, next to those that work:
-// the oracle holds machines of one pool at a time.
+// foresee divides the search for the least cost of each start of a length into blocks. It returns none if the oracle
+// does not know the market, or if a machine of any pool replaces a reliable one while others work: the oracle holds
+// machines of one pool at a time.
 func foresee(cfg *sim.Config, kind oracleKind, starts []time.Time) (*bounds, []block, error) {
 	b := &bounds{costs: make([]market.USD, len(starts)), known: make([]bool, len(starts))}
-	work := cfg.Job.Work * cfg.Timing.Speed / cfg.FLOPSPerVCPU / time.Hour.Seconds() // in vCPU hours: clocks take nothing else
+	work := cfg.Job.Work * cfg.Timing.Speed / cfg.FLOPSPerVCPU / time.Hour.Seconds() // in vCPU hours: clocks have no other cost
 	switch {
 	case kind.clairvoyant:
 		options := foresight(cfg, kind, starts).Options
@@ -195,8 +196,7 @@ func foresee(cfg *sim.Config, kind oracleKind, starts []time.Time) (*bounds, []b
 	return b, blocks, nil
 }
 
-// foreseeable reports whether machines are lost by their price alone: the oracle knows no other losses, and what is lost
-// may be free.
+// foreseeable reports whether only prices take machines: the oracle knows no other losses, and those may be free.
 func foreseeable(cfg *sim.Config) bool {
 	terms := cfg.Rules.Terms()
 	recorded := slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool { return p.Availability != nil })
@@ -215,7 +215,7 @@ func (b *block) see(ctx context.Context) {
 	}
 }
 
-// compare gives the rows of a block what the oracle has found.
+// compare adds the oracle's results to a block's rows.
 func (b *block) compare(rows []Row) {
 	if b.seeing || len(b.bounds) == 0 {
 		return
@@ -238,7 +238,7 @@ func (b *block) compare(rows []Row) {
 	}
 }
 
-// foresight returns what the oracle knows of a job: of runs with its reliable tier, or of those without one.
+// foresight returns an oracle's configuration for a job: for runs with its reliable tier, or without one.
 func foresight(cfg *sim.Config, kind oracleKind, starts []time.Time) oracle.Config {
 	t := &cfg.Timing
 	c := oracle.Config{
@@ -251,7 +251,7 @@ func foresight(cfg *sim.Config, kind oracleKind, starts []time.Time) oracle.Conf
 			Rate:    cfg.Reliable.Type.WorkRate() * float64(cfg.Reliable.Count), Stand: t.Launch + t.Boot,
 		}
 	}
-	if kind.atEnds { // bidding.CostPerWork decides a start-up before a machine has to leave
+	if kind.atEnds { // bidding.CostPerWork decides one start-up before a machine has to leave
 		c.Exchange = t.Launch + t.Boot + t.Start + t.Load + cfg.Settings.DrainMargin + cfg.Settings.DrainMargin/4
 	}
 	add := func(pool market.Pool, kind market.InstanceType, h *market.History, bid market.USD) {

@@ -16,22 +16,22 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Past estimates what a plan would cost and how long it would take by what the same job would have met in the weeks before: it is
-// simulated as it stands, from many starts, in the prices that are known when it is planned, and the results are projected to the
-// prices of the day. Where machines are taken for other reasons than prices, and past prices tell no more than today's, all runs
-// start now. It is the plan's planner.Estimator, and the same engine as the dry run's.
+// Past estimates a plan's cost and time from what the same job would have met in the preceding weeks: it simulates the
+// job unchanged, from many starts, at the prices known when it is planned, and projects the results to the day's
+// prices. If machines are reclaimed for reasons other than prices, and past prices tell no more than today's, all runs
+// start now. It is the plan's planner.Estimator, and uses the same engine as the dry run.
 type Past struct {
-	Job      sim.Config    // as ForJob makes it
-	Every    time.Duration // between two starts; 0 = 4h, of large fleets 12h, less where the history is short
+	Job      sim.Config    // from ForJob
+	Every    time.Duration // between two starts; 0 = 4h, for large fleets 12h, less if the history is short
 	Lookback time.Duration // from the first start to the last; 0 = 28 days
-	// Progress, if not nil, is called from several goroutines with the number of starts that are done.
+	// Progress, if not nil, is called from several goroutines with the number of starts done.
 	Progress func(done, total int)
-	size     float64 // of the bundles that Job is in already; 0 = it is not
+	size     float64 // machines per bundle if Job is already in bundles; 0 = it is not
 }
 
-// Estimate simulates the past. The last start lies a little more than the undisturbed time before now, so that most runs end
-// before the known prices do; the others continue at their own pace, as leaving them out would favour quick ones. What the job's
-// script does is left out: it belongs to the job's own start.
+// Estimate simulates the past. The last start lies a little more than the undisturbed time before now, so that most
+// runs end before the known prices do; the others are extrapolated at their own pace, as leaving them out would favour
+// fast ones. The job's script is left out: it belongs to the job's own start.
 func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	cfg, size := p.Job, p.size
 	if size == 0 {
@@ -54,7 +54,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	}
 	o := planner.Outcomes{Starts: len(starts), Start: in.Now, Level: levelAt(&cfg, in.Now), Lag: lag}
 	ids := drawsOf(&cfg, starts, lag, in.Now, size)
-	if len(ids) >= planner.MinStarts { // too few say nothing: they need not be simulated
+	if len(ids) >= planner.MinStarts { // too few tell nothing, and need not be simulated
 		var err error
 		if o.Runs, err = simulate(cfg, ids, in.Now, p.Progress); err != nil {
 			return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
@@ -68,7 +68,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	return told(o.Forecast(every), &cfg, unrecorded, size), nil
 }
 
-// levelAt returns how dear the job's work is at a time: on the cheapest pool, at most on demand.
+// levelAt returns the price of the job's work at a time: on the cheapest pool, at most on demand.
 func levelAt(cfg *sim.Config, at time.Time) planner.Level {
 	most := dollars(cfg.Equivalent.Type.OnDemand) / cfg.Equivalent.Type.WorkRate()
 	l := planner.Level{Today: most, Usual: most}
@@ -89,7 +89,7 @@ func levelAt(cfg *sim.Config, at time.Time) planner.Level {
 	return l
 }
 
-// firstPrice returns when the first spot price is known.
+// firstPrice returns the time of the first known spot price.
 func firstPrice(pools []bidding.Candidate) (first time.Time) {
 	for _, p := range pools {
 		if begin, known := p.History.First(); known && !p.OnDemand() && (first.IsZero() || begin.At.Before(first)) {
@@ -99,7 +99,7 @@ func firstPrice(pools []bidding.Candidate) (first time.Time) {
 	return first
 }
 
-// told adds to a forecast's description what it omits, and why machines are taken in it.
+// told adds to a forecast's description what it omits, and why its machines are reclaimed.
 func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) planner.Forecast {
 	if size > 1 {
 		f.Basis += fmt.Sprintf("; machines in bundles of %.3g", size)
@@ -113,13 +113,13 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) pla
 	return f
 }
 
-// betweenStarts spreads a number of starts over what there is to look at.
+// betweenStarts returns the interval that spreads a number of starts over a period.
 func betweenStarts(runs int, over time.Duration) time.Duration {
 	return max(time.Hour, (over / time.Duration(runs)).Round(time.Hour))
 }
 
-// usualRuns returns as many starts as a forecast needs that is tried at each. Bundles (of a size above 1) make no policy faster that weighs many
-// bids. Where the market goes so fast that machines start for hours, each run lasts for weeks of it.
+// usualRuns returns the number of starts for a forecast. Bundles (of a size above 1) do not speed up policies that
+// weigh many bids. If market time is so fast that machines take hours to start, each run covers weeks.
 func usualRuns(cfg *sim.Config, size float64) int {
 	switch {
 	case cfg.Settings.Speed > 1 && cfg.Settings.Startup > time.Hour:
@@ -130,7 +130,7 @@ func usualRuns(cfg *sim.Config, size float64) int {
 	return 168
 }
 
-// fleet returns the most machines that the job may want, of any of its types.
+// fleet returns the most machines of any type that the job may want.
 func fleet(cfg *sim.Config) (most int) {
 	for _, p := range cfg.Pools {
 		most = max(most, machines(cfg, p.Type))
@@ -146,7 +146,7 @@ func machines(cfg *sim.Config, t market.InstanceType) int {
 	return cfg.Want.Machines
 }
 
-// meetsHole reports whether prices of a pool were not recorded while the undisturbed work would be done.
+// meetsHole reports whether a pool's prices were not recorded at some time during the undisturbed work.
 func meetsHole(cfg *sim.Config, start time.Time) bool {
 	end := start.Add(undisturbed(cfg))
 	return slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool {
@@ -154,7 +154,7 @@ func meetsHole(cfg *sim.Config, start time.Time) bool {
 	})
 }
 
-// simulate makes runs of a job, the latest first, of which all but those from now on end at the latest at a time, on all cores.
+// simulate runs a job, the latest start first, on all cores; all runs except those from now on end by a time.
 func simulate(cfg sim.Config, ids []trialID, until time.Time, progress func(done, total int)) ([]planner.Run, error) {
 	runs, errs := make([]planner.Run, len(ids)), make([]error, len(ids))
 	var next, finished atomic.Int64
@@ -162,7 +162,7 @@ func simulate(cfg sim.Config, ids []trialID, until time.Time, progress func(done
 	for range min(runtime.GOMAXPROCS(0), len(ids)) {
 		workers.Go(func() {
 			cfg := cfg
-			cfg.Policy = caching(cfg.Policy, newRecollection(until.Sub(ids[len(ids)-1].start))) // one worker's
+			cfg.Policy = caching(cfg.Policy, newRecollection(until.Sub(ids[len(ids)-1].start))) // per worker
 			for i := next.Add(1) - 1; i < int64(len(ids)); i = next.Add(1) - 1 {
 				id, one := ids[i], cfg
 				one.Start, one.Horizon, one.Hazard = id.start, until.Sub(id.start), cfg.Hazard.Draw(id.draw)
@@ -191,9 +191,8 @@ func simulate(cfg sim.Config, ids []trialID, until time.Time, progress func(done
 	return runs, nil
 }
 
-// undisturbed returns the time with the wanted machines of the type with which it takes longest, or with the reliable ones where
-// nothing else is wanted. It includes what each clock takes besides computing, which decides with many machines on one
-// host.
+// undisturbed returns the time with the wanted machines of the slowest type, or with the reliable ones if the job wants
+// no others. It includes each clock's overhead apart from computing, which dominates with many machines on one host.
 func undisturbed(cfg *sim.Config) time.Duration {
 	var longest time.Duration
 	for _, p := range cfg.Pools {
@@ -216,8 +215,8 @@ func anyPriceAt(pools []bidding.Candidate, at time.Time) bool {
 	})
 }
 
-// Predict simulates the job's own run on the fake cloud, from its start, in the prices that a recording has for it. Nothing but
-// prices and the job's script takes machines there.
+// Predict simulates the job's own run on the fake cloud, from its start, at the prices that a recording has for it.
+// Only prices and the job's script take machines there.
 func Predict(cfg sim.Config) (planner.Run, error) {
 	cfg.Hazard = nil
 	cfg.Policy = caching(cfg.Policy, newRecollection(time.Hour))
@@ -227,10 +226,10 @@ func Predict(cfg sim.Config) (planner.Run, error) {
 	return run, err
 }
 
-// pacedFrom is what part of the work a run must have done for the rest to follow from its pace.
+// pacedFrom is the part of the work that a run must have done to extrapolate the rest from its pace.
 const pacedFrom = .5
 
-// paced returns a run that was cut off by the end of the known prices with the figures that it would have at its pace.
+// paced extrapolates a run that was cut off by the end of the known prices at its own pace.
 func paced(run planner.Run, cfg *sim.Config, r sim.Result) planner.Run {
 	done := doneOf(cfg, r)
 	if run.Finished || r.Outcome == "failed" || done < pacedFrom || done > 1 {
@@ -241,7 +240,7 @@ func paced(run planner.Run, cfg *sim.Config, r sim.Result) planner.Run {
 	return run
 }
 
-// doneOf returns the share of the work that a run has done.
+// doneOf returns the share of the work that a run did.
 func doneOf(cfg *sim.Config, r sim.Result) float64 {
 	if cfg.Programs != nil {
 		return r.Saved

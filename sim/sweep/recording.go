@@ -13,18 +13,18 @@ import (
 	"github.com/tierml/tierml/market/trace"
 )
 
-// SpotShare is the spot price in parts of the on-demand price that is taken where none was recorded: that of p3.2xlarge in
-// 2023, $0.918 of $3.06.
+// SpotShare is the spot price as a part of the on-demand price that is assumed if none was recorded: that of p3.2xlarge
+// in 2023, $0.918 of $3.06.
 const SpotShare = 0.3
 
-// ErrNoPool says that it is not known which pool a recording is of.
+// ErrNoPool means that the pool of a recording is unknown.
 var ErrNoPool = errors.New("name its pool, as ZONE/TYPE")
 
 // recordedOn finds a date in a path, as SkyPilot's folders have it: aws-02-15-2023.
 var recordedOn = regexp.MustCompile(`\d\d-\d\d-\d{4}`)
 
-// ReadRecording reads a recording of availability in SkyPilot's form. Its pool follows from the file's name, or named as
-// ZONE/TYPE. Without recorded prices spot machines cost a share of the on-demand price.
+// ReadRecording reads a recording of availability in SkyPilot's form. Its pool is taken from the file's name, or given
+// as ZONE/TYPE. Without recorded prices, spot machines cost a share of the on-demand price.
 func ReadRecording(file, pool string, spotShare float64) (r Recording, err error) {
 	label := file
 	if pool != "" {
@@ -58,7 +58,7 @@ func ReadRecording(file, pool string, spotShare float64) (r Recording, err error
 	if len(points) == 0 {
 		points = []market.PricePoint{{At: begin, Price: market.USD(spotShare * float64(r.Type.OnDemand))}}
 	}
-	points[0].At = begin // a first tick without a price has that of the next
+	points[0].At = begin // a first tick without a price gets the next one's
 	r.Prices = market.NewHistory(points)
 	return r, nil
 }

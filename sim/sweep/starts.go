@@ -12,10 +12,10 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// history is how much of it must lie before a start.
+// history is the history required before a start.
 const history = 7 * 24 * time.Hour
 
-// Starts says when to start. The zero value is the job's own start.
+// Starts selects the starts. The zero value means the job's own start.
 type Starts struct {
 	Every bool // at every minute
 	Count int  // the number, spread over the history: one at a random minute of each equal part
@@ -23,7 +23,7 @@ type Starts struct {
 	Seed  uint64
 }
 
-// ParseStarts reads "every", a number, or a time in RFC 3339; "" is the job's own start.
+// ParseStarts parses "every", a number, or a time in RFC 3339; "" is the job's own start.
 func ParseStarts(s string, seed uint64) (Starts, error) {
 	starts := Starts{Seed: seed}
 	if s == "" {
@@ -45,11 +45,11 @@ func ParseStarts(s string, seed uint64) (Starts, error) {
 	return starts, nil
 }
 
-// usualStarts is what commands take that were not given a number; they take as many as there are.
+// usualStarts is the default for commands; if fewer count, they use those.
 const usualStarts = 100
 
-// Times returns the starts that count: with a week of history before them, room for the run behind, and no hole of the
-// recording where they would run.
+// Times returns the starts that count: with a week of history before them, room for the run after them, and no hole of
+// the recording during the run.
 func (s Starts) Times(cfg *sim.Config) ([]time.Time, error) {
 	first, last := window(cfg)
 	if !s.Every && s.Count == 0 {
@@ -69,7 +69,7 @@ func (s Starts) Times(cfg *sim.Config) ([]time.Time, error) {
 	}
 	open := openTo(cfg, first, last)
 	minutes := countMinutes(open)
-	// minute gives the n-th that counts.
+	// minute returns the n-th minute that counts.
 	minute := func(n int) time.Time {
 		for _, o := range open {
 			if length := o.to - o.from; n >= length {
@@ -78,7 +78,7 @@ func (s Starts) Times(cfg *sim.Config) ([]time.Time, error) {
 			}
 			return first.Add(time.Duration(o.from+n) * time.Minute)
 		}
-		return time.Time{} // there are not that many
+		return time.Time{} // there are fewer
 	}
 	switch {
 	case s.Count > max(minutes, usualStarts):
@@ -103,7 +103,7 @@ func (s Starts) Times(cfg *sim.Config) ([]time.Time, error) {
 	return out, nil
 }
 
-// minutes are starting minutes, counted from the first one; to is not one.
+// minutes are starting minutes, counted from the first one; to is excluded.
 type minutes struct{ from, to int }
 
 func countMinutes(open []minutes) (n int) {
@@ -113,7 +113,7 @@ func countMinutes(open []minutes) (n int) {
 	return n
 }
 
-// openTo returns the minutes from first to last at which no hole rules out a start.
+// openTo returns the minutes from first to last that no hole rules out as a start.
 func openTo(cfg *sim.Config, first, last time.Time) (open []minutes) {
 	end := int(last.Sub(first)/time.Minute) + 1
 	next := 0
@@ -139,15 +139,16 @@ func ceilMinutes(d time.Duration) time.Duration {
 	return n
 }
 
-// closure is a time in which no start counts, because of a hole.
+// closure is a period in which no start counts, because of a hole.
 type closure struct {
 	from, to time.Time
 	pool     market.Pool
 	hole     market.Hole
 }
 
-// closures returns those of all holes of the job's pools, in order of their beginning: from a start whose undisturbed work would reach
-// into the hole, to its end; and, after one of more than half the history that a start needs, as long again as half of it.
+// closures returns the closures for all holes of the job's pools, in order of their beginning: from a start whose
+// undisturbed work would reach into the hole, to its end; and, after a hole of more than half the history that a start
+// needs, for another half of that history.
 func closures(cfg *sim.Config) (out []closure) {
 	compute := ComputeTime(cfg)
 	for _, p := range cfg.Pools {
@@ -163,8 +164,8 @@ func closures(cfg *sim.Config) (out []closure) {
 	return out
 }
 
-// LeftOut says which pools some policies leave out, and of each length which starts do not count because of holes of the recording; of a start that is named, and simulated
-// all the same, that it meets one.
+// LeftOut names the pools that some policies leave out, and for each length the starts that do not count because of
+// holes of the recording; for a start that is named, and simulated anyway, it warns of the hole.
 func (p Experiment) LeftOut() (said []string) {
 	if far := p.tooFarSaid(); far != "" {
 		said = append(said, far)
@@ -213,7 +214,7 @@ func window(cfg *sim.Config) (first, last time.Time) {
 	return first, last.Add(-horizonOf(cfg)).Truncate(time.Minute).UTC()
 }
 
-// horizonOf returns how much time a run must have behind its start.
+// horizonOf returns how much time must follow a run's start.
 func horizonOf(cfg *sim.Config) time.Duration {
 	return cmp.Or(cfg.Horizon, cfg.MaxDuration, Horizon(ComputeTime(cfg)))
 }

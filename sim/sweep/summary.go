@@ -10,21 +10,22 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Summary is the result of the starts of one policy and length. Money is in dollars, times are in hours. Percentiles are by
-// nearest rank: the smallest figure that this percentage does not exceed.
+// Summary has the results of all starts for one policy and length. Money is in dollars, times are in hours. Percentiles
+// use the nearest rank: the smallest figure that at least this percentage does not exceed.
 //
-// All figures are of the same starts for all policies of a length: those from which each did all the work (Compared).
-// A mean over runs that stopped early, or over the starts that happened to suit one policy, would compare unequal work. A
-// policy that finished from fewer than half of its starts is not compared, so that it does not take the others' starts away.
+// All figures of a length cover the same starts for all policies: those from which each policy did all the work
+// (Compared). A mean over runs that stopped early, or over starts that happened to suit one policy, would compare
+// unequal work. A policy that finished from fewer than half of its starts is not compared, so that it does not remove
+// the others' starts.
 type Summary struct {
 	Policy       string  `json:"policy"`
 	Rules        string  `json:"rules"`
-	ComputeHours float64 `json:"compute_hours"` // of the work on the on-demand fleet, undisturbed
+	ComputeHours float64 `json:"compute_hours"` // of the undisturbed work on the on-demand fleet
 	Starts       int     `json:"starts"`
 	Finished     int     `json:"finished"` // starts from which all work was done by the horizon
-	Failed       int     `json:"failed"`   // starts from which it cannot be done; the others were given up at the horizon
+	Failed       int     `json:"failed"`   // starts from which the work is impossible; the others were given up at the horizon
 	Limited
-	// Compared is the number of starts that the figures below are of; 0 = there are none.
+	// Compared is the number of starts that the figures below cover; 0 = there are no figures.
 	Compared int `json:"compared"`
 
 	CostMean float64 `json:"cost_mean"`
@@ -32,16 +33,18 @@ type Summary struct {
 	CostP5   float64 `json:"cost_p5"`
 	CostP50  float64 `json:"cost_p50"`
 	CostP95  float64 `json:"cost_p95"`
-	// OnDemandCost is that of the undisturbed work on the on-demand fleet, without start-up and rounding up of hours.
+	// OnDemandCost is the cost of the undisturbed work on the on-demand fleet, without start-up and rounding up of
+	// hours.
 	OnDemandCost float64 `json:"ondemand_cost"`
 	Beats        float64 `json:"beats_ondemand"` // share of starts that cost less, from 0 to 1
-	// OracleCost is the mean of the least that runs of this very policy could have cost; nil when it is not known.
+	// OracleCost is the mean of the least that runs of this policy could have cost; nil if unknown.
 	OracleCost *float64 `json:"oracle_cost"`
-	// Regret is by what share the mean cost is higher than RegretOf's, the first oracle among the policies; nil without one.
+	// Regret is the share by which the mean cost exceeds RegretOf's, the first oracle among the policies; nil without
+	// one.
 	Regret   *float64 `json:"regret,omitempty"`
 	RegretOf string   `json:"regret_of,omitempty"`
-	// Kept is the share of the clairvoyant's saving against on demand that this policy has; nil where it is not among the
-	// policies, or saves nothing.
+	// Kept is this policy's share of the clairvoyant's saving against on demand; nil if the clairvoyant is not among
+	// the policies, or saves nothing.
 	Kept *float64 `json:"kept,omitempty"`
 
 	RuntimeMean float64 `json:"runtime_mean"`
@@ -50,7 +53,7 @@ type Summary struct {
 	RuntimeP50  float64 `json:"runtime_p50"`
 	RuntimeP95  float64 `json:"runtime_p95"`
 
-	EvictionsMean float64 `json:"evictions_mean"` // machines that the provider took, per run
+	EvictionsMean float64 `json:"evictions_mean"` // machines that the provider reclaimed, per run
 	EvictionsSD   float64 `json:"evictions_sd"`
 	EvictionsP5   float64 `json:"evictions_p5"`
 	EvictionsP50  float64 `json:"evictions_p50"`
@@ -60,15 +63,15 @@ type Summary struct {
 	EgressMean float64 `json:"egress_mean,omitempty"`
 }
 
-// Limited is what the job's limits do to its runs.
+// Limited is the effect of the job's limits on its runs.
 type Limited struct {
-	TooLong int `json:"too_long"` // finished, but later than the job's max_duration, at which a real run is ended
-	TooDear int `json:"too_dear"` // finished, but for more than its budget, at which a real run is ended
-	// Ended says how the last run came that was ended in order before its work was done; empty = none was.
+	TooLong int `json:"too_long"` // finished after the job's max_duration, at which a real run is ended
+	TooDear int `json:"too_dear"` // finished above its budget, at which a real run is ended
+	// Ended describes the last run that was ended in order before its work was done; empty = none was.
 	Ended string `json:"ended,omitempty"`
 }
 
-// MarshalJSON writes null for figures that there are none of: 0 would be taken for one.
+// MarshalJSON writes null for missing figures: 0 would look like a value.
 func (s Summary) MarshalJSON() ([]byte, error) {
 	type plain Summary
 	if s.Compared > 0 {
@@ -95,23 +98,23 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 	}{plain: plain(s)})
 }
 
-// Tally gathers rows for summaries. It keeps a few numbers of each.
+// Tally collects rows for summaries. It keeps a few numbers per row.
 type Tally struct {
-	groups []*group // in the order of their first row
+	groups []*group // in the order of their first rows
 	First  time.Time
-	Last   time.Time // of all starts
+	Last   time.Time // over all starts
 	Rules  string
 	Rows   int
 }
 
-// group is the runs of a policy and length.
+// group has the runs of a policy and length.
 type group struct {
 	Summary
 	compute time.Duration
 	runs    []outcome
 }
 
-// outcome is what is kept of a row.
+// outcome is the part of a row that is kept.
 type outcome struct {
 	start       int64 // Unix seconds
 	cost        market.USD
@@ -123,7 +126,7 @@ type outcome struct {
 	oracleKnown bool
 }
 
-// Add takes a row up. Rows of a policy and length come one after the other, as Stream gives them.
+// Add adds a row. Rows of a policy and length must be consecutive, as from Stream.
 func (t *Tally) Add(r Row) {
 	if t.Rows == 0 || r.Start.Before(t.First) {
 		t.First = r.Start
@@ -158,7 +161,7 @@ func (t *Tally) Add(r Row) {
 	g.runs = append(g.runs, outcome{r.Start.Unix(), r.Cost, r.Oracle, r.Moved, r.Runtime, int32(r.Evictions), r.Finished(), r.OracleKnown})
 }
 
-// Summaries returns a summary for each policy and length, in the order of their first row.
+// Summaries returns a summary for each policy and length, in the order of their first rows.
 func (t *Tally) Summaries() []Summary {
 	out := []Summary{}
 	for first := 0; first < len(t.groups); {
@@ -172,14 +175,14 @@ func (t *Tally) Summaries() []Summary {
 	return out
 }
 
-// compare sums up the policies of a length.
+// compare summarises the policies of a length.
 func compare(groups []*group) (out []Summary) {
 	most := 0
 	for _, g := range groups {
 		most = max(most, g.Starts)
 	}
 	compared := func(g *group) bool { return 2*g.Finished >= most && g.Finished > 0 }
-	finished, policies := map[int64]int{}, 0 // by start: how many of the policies that are compared
+	finished, policies := map[int64]int{}, 0 // by start: number of compared policies that finished
 	for _, g := range groups {
 		if !compared(g) {
 			continue
@@ -217,7 +220,7 @@ func compare(groups []*group) (out []Summary) {
 	return out
 }
 
-// compareWithClairvoyant compares what policies save with what the clairvoyant does.
+// compareWithClairvoyant compares policies' savings with the clairvoyant's.
 func compareWithClairvoyant(all []Summary) {
 	n := slices.IndexFunc(all, func(s Summary) bool { return s.Policy == Clairvoyant && s.Compared > 0 })
 	if n < 0 || all[n].CostMean >= all[n].OnDemandCost {
@@ -232,7 +235,7 @@ func compareWithClairvoyant(all []Summary) {
 	}
 }
 
-// figures are of the runs that count.
+// figures computes the figures from the runs that count.
 func (s *Summary) figures(runs []outcome, counts func(*outcome) bool) {
 	var costs, times, evictions []float64
 	least, known := 0.0, true
@@ -265,7 +268,7 @@ func (s *Summary) figures(runs []outcome, counts func(*outcome) bool) {
 	s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95 = distribution(evictions)
 }
 
-// Summarize sums rows up by length and policy, in the order of their first row.
+// Summarize summarises rows by length and policy, in the order of their first rows.
 func Summarize(rows []Row) []Summary {
 	var t Tally
 	for _, r := range rows {
@@ -274,7 +277,7 @@ func Summarize(rows []Row) []Summary {
 	return t.Summaries()
 }
 
-// distribution returns mean, standard deviation (of the sample) and percentiles; it sorts.
+// distribution returns mean, standard deviation (of the sample) and percentiles; it sorts x.
 func distribution(x []float64) (mean, sd, p5, p50, p95 float64) {
 	slices.Sort(x)
 	for _, v := range x {

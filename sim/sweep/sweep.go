@@ -1,5 +1,5 @@
-// Package sweep runs one job from many starts, by many policies, on all cores, and sums up the results. It knows
-// how a job file becomes a simulation; it knows nothing about what a screen looks like.
+// Package sweep runs one job from many starts, with many policies, on all cores, and summarises the results. It
+// knows how a job file becomes a simulation; it knows nothing about output.
 package sweep
 
 import (
@@ -20,21 +20,22 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Auto is the row that decides at each start by what was known then; see Chooser.
+// Auto is the row that decides at each start from what was known then; see Chooser.
 const Auto = config.Auto
 
-// Experiment is what to run: every policy with every length from every start.
+// Experiment describes the runs: every policy with every length from every start.
 type Experiment struct {
-	Job sim.Config // as Maker.Base makes it
-	// By makes the job by a policy, as Maker.By does; nil = as a study has it, which has no job file.
+	Job sim.Config // from Maker.Base
+	// By makes the job for a policy, as Maker.By does; nil = as in a study, which has no job file.
 	By       func(policy string) (sim.Config, error)
 	Policies []string // names of bidding.ByName, Auto and Oracle
-	// Hours are the lengths, in compute time on the on-demand fleet, on EC2's timing; none = the job as it stands.
+	// Hours are the lengths, in compute time on the on-demand fleet, with EC2's timing; none = the job unchanged.
 	Hours  []time.Duration
 	Starts Starts
-	// Replay has runs meet what the fake cloud would do from the job's own start: nothing but prices and the script takes machines there.
+	// Replay has runs meet what the fake cloud would do from the job's own start: only prices and the script take
+	// machines there.
 	Replay bool
-	// Regret asks for Row.Oracle, also when the oracle is not among the policies.
+	// Regret fills in Row.Oracle even if the oracle is not among the policies.
 	Regret bool
 }
 
@@ -42,47 +43,47 @@ type Experiment struct {
 type Row struct {
 	Policy  string
 	Rules   string
-	Compute time.Duration // of the work on the on-demand fleet, undisturbed
-	// OnDemand is what that costs, in dollars.
+	Compute time.Duration // of the undisturbed work on the on-demand fleet
+	// OnDemand is the cost of that, in dollars.
 	OnDemand float64
-	// Oracle is the least that a run from that start could have cost, with the reliable tier that the policy has, and at
-	// the bids that it may make. It is known when the plan asks for it and the market is one that the oracle knows.
+	// Oracle is the least that a run from that start could have cost, with the policy's reliable tier and the bids that
+	// it may make. It is known if the experiment requests it and the oracle knows the market.
 	Oracle      market.USD
 	OracleKnown bool
-	// TooLong reports that the run took longer than the job's max_duration, and TooDear that it cost more than its budget, at which a real one is
-	// ended.
+	// TooLong reports that the run exceeded the job's max_duration, and TooDear that it exceeded its budget, at which a
+	// real run is ended.
 	TooLong, TooDear bool
 	Done             float64 // share of the work
 	sim.Result
 }
 
-// block is some consecutive starts of one policy and length.
+// block is a series of consecutive starts of one policy and length.
 type block struct {
 	cfg    sim.Config
 	row    Row
 	starts []time.Time
-	run    int           // which policy and length it is of
-	within time.Duration // until the deadline, for policies that keep one
-	timed  bool          // the policy does, whether the job has one or not
-	limit  time.Duration // the job's max_duration, which the simulated run keeps in a replay alone; 0 = none
-	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all.
+	run    int           // number of its policy and length
+	within time.Duration // time to the deadline, for policies that keep one
+	timed  bool          // the policy keeps a deadline, whether the job has one or not
+	limit  time.Duration // the job's max_duration, which a simulated run keeps only in a replay; 0 = none
+	// same: the result does not depend on the start, as on demand: it is simulated once for all.
 	same bool
-	// bounds are where the costs of the row's oracles are, of which the least counts, and offset is that of the block's
-	// first start in them.
+	// bounds have the costs of the row's oracles, of which the least counts; offset is the index of the block's first
+	// start in them.
 	bounds []*bounds
 	offset int
-	seeing bool // it is the oracle's own block: it fills bounds
+	seeing bool // the oracle's own block: it fills bounds
 	replay bool // see Experiment
-	// auto decides at each start by which of the policies in by it is simulated; nil = by the block's own.
+	// auto decides at each start which policy's block in by it is simulated with; nil = the block itself.
 	auto *Chooser
 	by   map[string]*block
 }
 
-// blockLength is how many consecutive starts one worker takes at a time: enough that taking one costs nothing, few
-// enough that all cores are busy to the end.
+// blockLength is how many consecutive starts a worker takes at a time: enough to make the overhead negligible, few
+// enough to keep all cores busy to the end.
 const blockLength = 32
 
-// Run is Stream for plans of few starts: it gives all rows.
+// Run is Stream for experiments with few starts: it returns all rows.
 func Run(ctx context.Context, p Experiment, progress func(done, total int)) (rows []Row, err error) {
 	err = Stream(ctx, p, func(r Row) error {
 		rows = append(rows, r)
@@ -91,10 +92,10 @@ func Run(ctx context.Context, p Experiment, progress func(done, total int)) (row
 	return rows, err
 }
 
-// Stream simulates all runs of a plan and hands each row to take, one at a time, in the order of lengths, policies and
-// starts, whatever the number of cores. Rows are not kept. When ctx is done take is given what is done until then, in that
-// order, and ctx's error is returned; take's error ends all. Progress is called from several goroutines with the number of
-// runs that are done.
+// Stream simulates all runs of an experiment and passes each row to take, one at a time, in the order of lengths,
+// policies and starts, for any number of cores. Rows are not kept. When ctx is done, take gets the rows done until
+// then, in that order, and Stream returns ctx's error; an error from take ends it. Progress is called from several
+// goroutines with the number of runs done.
 func Stream(ctx context.Context, p Experiment, take func(Row) error, progress func(done, total int)) error {
 	blocks, total, err := p.blocks()
 	if err != nil {
@@ -123,19 +124,19 @@ func Stream(ctx context.Context, p Experiment, take func(Row) error, progress fu
 	return context.Cause(ctx)
 }
 
-// worker is one of those that share the blocks of a plan.
+// worker is one of the workers that share an experiment's blocks.
 type worker struct {
 	recalled *pastCache
-	same     map[way]sim.Result // of blocks whose starts are all the same
+	same     map[way]sim.Result // for blocks whose starts all give the same result
 }
 
-// way is a policy and length, and by which policy Auto went it.
+// way is a policy and length, with the policy that Auto chose.
 type way struct {
 	run    int
 	chosen string
 }
 
-// work returns the rows of a block; when ctx is done, those of its first starts.
+// work returns the rows of a block; if ctx is done, those of its first starts.
 func (w *worker) work(ctx context.Context, b *block, done func()) (rows []Row, err error) {
 	if b.seeing {
 		b.see(ctx)
@@ -164,7 +165,7 @@ func (w *worker) work(ctx context.Context, b *block, done func()) (rows []Row, e
 	return rows, nil
 }
 
-// simulate returns what comes of a start of a block, and by which it was simulated.
+// simulate returns the result from a start of a block, and the block that it was simulated with.
 func (w *worker) simulate(ctx context.Context, b *block, start time.Time) (r sim.Result, by *block, err error) {
 	key := way{run: b.run}
 	by = b
@@ -199,7 +200,7 @@ func (b *block) simulate(start time.Time) (sim.Result, error) {
 	return sim.Run(cfg)
 }
 
-// blocks cuts a plan into pieces of work, those of the oracle first.
+// blocks divides an experiment into pieces of work, the oracles' first.
 func (p Experiment) blocks() (out []block, total int, err error) {
 	var seeing []block
 	refused := p.Refused()
@@ -249,13 +250,13 @@ func (p Experiment) blocks() (out []block, total int, err error) {
 	return append(seeing, out...), total, nil
 }
 
-// Refusal is a policy that cannot run the job, and why.
+// Refusal is a policy that cannot run the job, with the reason.
 type Refusal struct {
 	Policy string
 	Why    error
 }
 
-// String returns the refusal in a line.
+// String formats the refusal in one line.
 func (r Refusal) String() string { return r.Policy + ": " + why(r.Why) }
 
 // Refused returns the policies that cannot run the job within its bounds.
@@ -271,7 +272,7 @@ func (p Experiment) Refused() (out []Refusal) {
 	return out
 }
 
-// by returns the job by a policy.
+// by returns the job for a policy.
 func (p Experiment) by(name string) (sim.Config, error) {
 	if p.By != nil {
 		return p.By(name)
@@ -279,7 +280,7 @@ func (p Experiment) by(name string) (sim.Config, error) {
 	return studied(p.Job)(name)
 }
 
-// as returns the job of a length by a policy. The work is the same by all.
+// as returns the job of a length for a policy. The work is the same for all policies.
 func (p Experiment) as(l length, name string) (sim.Config, error) {
 	cfg, err := p.by(name)
 	if err != nil {
@@ -290,7 +291,7 @@ func (p Experiment) as(l length, name string) (sim.Config, error) {
 	return cfg, nil
 }
 
-// studied makes a study's job by a policy: on demand, its Equivalent.
+// studied makes a study's job for a policy: on demand, its Equivalent.
 func studied(job sim.Config) func(policy string) (sim.Config, error) {
 	return func(name string) (sim.Config, error) {
 		policy, err := bidding.ByName(name)
@@ -306,7 +307,7 @@ func studied(job sim.Config) func(policy string) (sim.Config, error) {
 
 func (p Experiment) asksOracle() bool { return p.Regret || slices.Contains(p.Policies, Oracle) }
 
-// run returns the block of a policy, without starts.
+// run returns a policy's block, without starts.
 func (p Experiment) run(l length, name string) (b block, err error) {
 	cfg := l.of(p.Job)
 	b.row = Row{Policy: name, Rules: cfg.Rules.Name(), Compute: ComputeTime(&cfg), OnDemand: dollars(OnDemandCost(&cfg))}
@@ -335,7 +336,7 @@ func (p Experiment) run(l length, name string) (b block, err error) {
 	}
 	_, b.same = b.cfg.Policy.(bidding.OnDemand)
 	b.within, b.timed, b.replay = Within(&cfg), bidding.NeedsDeadline(b.cfg.Policy), p.Replay
-	if b.replay { // ends as the run would
+	if b.replay { // end as the real run would
 		if b.cfg.MaxDuration, b.cfg.Overspends = b.limit, false; b.limit > 0 {
 			b.cfg.Horizon = 0
 		}
@@ -343,7 +344,8 @@ func (p Experiment) run(l length, name string) (b block, err error) {
 	return b, nil
 }
 
-// EvictionSource says why and how often machines are taken in the experiment's runs; empty where prices alone decide.
+// EvictionSource describes why and how often machines are reclaimed in the experiment's runs; empty if prices alone
+// decide.
 func (p Experiment) EvictionSource() string {
 	if p.Replay && p.Job.Hazard != nil {
 		return "Evictions for capacity: none, as on the fake cloud; auto and past starts have them."
@@ -351,11 +353,11 @@ func (p Experiment) EvictionSource() string {
 	return EvictionSource(&p.Job)
 }
 
-// length is how much work a job has: in undisturbed time on the on-demand fleet, or, 0, its own.
+// length is the amount of a job's work, as undisturbed time on the on-demand fleet; 0 = the job's own.
 type length time.Duration
 
-// of returns a job with that much work. All continue until their work is done, or to their horizon: costs of runs that max_duration or the
-// budget has cut short are those of unequal work.
+// of returns a job with that much work. All runs continue until their work is done, or to their horizon: runs that
+// max_duration or the budget cut short would compare unequal work.
 func (l length) of(job sim.Config) sim.Config {
 	if l > 0 {
 		return OnEC2(job, time.Duration(l))
@@ -364,7 +366,7 @@ func (l length) of(job sim.Config) sim.Config {
 	return job
 }
 
-// lengths returns those of an experiment.
+// lengths returns the experiment's lengths.
 func (p Experiment) lengths() (out []length) {
 	for _, compute := range p.Hours {
 		out = append(out, length(compute))
@@ -384,8 +386,8 @@ func (p Experiment) longest() (longest time.Duration) {
 	return longest
 }
 
-// Single simulates the only run of a plan and passes on every entry of its journal. It keeps the job's max_duration, as the report
-// is that of a run as it would have been.
+// Single simulates an experiment's only run and passes on every entry of its journal. It keeps the job's max_duration,
+// so that the report is the real run's.
 func (p Experiment) Single(tell func(journal.Entry) error) error {
 	lengths := p.lengths()
 	if len(p.Policies) != 1 || IsOracle(p.Policies[0]) || len(lengths) != 1 {

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// worthStarts is from how many past starts choices are compared, and worthReach how far back.
+	// worthStarts is the number of past starts for comparing choices, and worthReach how far back they lie.
 	worthStarts = 6
 	worthReach  = 28 * 24 * time.Hour
-	// sooner is by which share a run must be shorter to be worth a line.
+	// sooner is the share by which a run must be shorter to be worth a line.
 	sooner = 0.05
 )
 
-// lossRates are those that a reliable tier is tried at, in evictions per machine hour.
+// lossRates are the rates at which a reliable tier is tried, in evictions per machine hour.
 var lossRates = [...]float64{0, 1. / 128, 1. / 32, 1. / 8}
 
-// Worth compares a job as it is made with the same job without its reliable tier, and with one that prefers time, from the same past
-// starts. Auto: the policy was chosen, so another may be. Nil = the history is too short.
+// Worth compares a job with the same job without its reliable tier, and with one that prefers time, from the same past
+// starts. Auto: the policy was chosen, so the comparison may choose another. Nil = the history is too short.
 func (m *Maker) Worth(made *Made, now time.Time, auto bool) *planner.Worth {
 	own, _ := bundled(pastOf(made.Sim))
 	starts := worthOf(&own, now)
@@ -43,7 +43,7 @@ func (m *Maker) Worth(made *Made, now time.Time, auto bool) *planner.Worth {
 	return w
 }
 
-// waiting looks for what ends sooner by the value of time that `prefer: time` has.
+// waiting compares with the runs that end earlier if time has the value that `prefer: time` gives it.
 func (m *Maker) waiting(c *comparison, own sim.Config, auto bool) *planner.Waiting {
 	if m.Job.Prefer == config.PreferTime || m.Job.ValueOfTime > 0 {
 		return nil
@@ -84,7 +84,7 @@ func (m *Maker) waiting(c *comparison, own sim.Config, auto bool) *planner.Waiti
 	return out
 }
 
-// weighsTime reports whether a policy decides otherwise where time is worth something.
+// weighsTime reports whether a policy decides differently if time has a value.
 func weighsTime(p bidding.Policy) bool {
 	switch p.(type) {
 	case bidding.CostPerWork, bidding.Capacity, bidding.RolledBack:
@@ -93,7 +93,7 @@ func weighsTime(p bidding.Policy) bool {
 	return false
 }
 
-// pastOf returns a job as it is simulated from past starts: without what belongs to its own.
+// pastOf returns a job to simulate from past starts, without what belongs to its own start.
 func pastOf(cfg sim.Config) sim.Config {
 	cfg.Faults, cfg.MaxDuration, cfg.Observers = nil, 0, sim.Observers{}
 	return cfg
@@ -104,7 +104,7 @@ func bundledPast(cfg sim.Config) sim.Config {
 	return cfg
 }
 
-// worthOf are starts spread over the weeks before, the latest first, from which the work is likely to end by now.
+// worthOf returns starts spread over the preceding weeks, latest first, from which the work is likely to end by now.
 func worthOf(cfg *sim.Config, now time.Time) (starts []time.Time) {
 	last := now.Add(-undisturbed(cfg) * 23 / 20)
 	reach := min(worthReach, last.Sub(firstPrice(cfg.Pools)))
@@ -120,13 +120,13 @@ func worthOf(cfg *sim.Config, now time.Time) (starts []time.Time) {
 	return starts
 }
 
-// comparison is of jobs from the same past starts.
+// comparison compares jobs from the same past starts.
 type comparison struct {
 	now    time.Time
-	starts []time.Time // the latest first
+	starts []time.Time // latest first
 }
 
-// means returns the mean cost, in dollars, and time. They are unknown where a run from some start does not end.
+// means returns the mean cost, in dollars, and the mean time. They are unknown if the run from some start does not end.
 func (c *comparison) means(cfg sim.Config) (cost float64, length time.Duration, ok bool) {
 	cfg.Pools = slices.Clone(cfg.Pools)
 	for i := range cfg.Pools {
@@ -151,11 +151,11 @@ func (c *comparison) means(cfg sim.Config) (cost float64, length time.Duration, 
 	return cost, length, true
 }
 
-// tier compares a job that has a reliable tier with one that has none, and looks for the rate of evictions for capacity at which they cost
-// the same. The difference grows about evenly with the rate: few evictions tell little, so it is read off between far points. Nil = one
-// does not end.
+// tier compares a job that has a reliable tier with one that has none, and finds the rate of capacity evictions at
+// which they cost the same. The difference grows about linearly with the rate: few evictions tell little, so it is
+// interpolated between distant points. Nil = a run does not end.
 func (c *comparison) tier(with, without sim.Config) (out *planner.TierWorth) {
-	rate, dearer := 0.0, 0.0 // where the tier does not pay, and by how much
+	rate, dearer := 0.0, 0.0 // rate at which the tier does not pay, and the loss there
 	for _, next := range lossRates {
 		a, _, ends := c.means(losing(with, next))
 		b, _, end := c.means(losing(without, next))
@@ -165,7 +165,7 @@ func (c *comparison) tier(with, without sim.Config) (out *planner.TierWorth) {
 			out = &planner.TierWorth{With: market.USD(a * float64(market.Dollar)), Without: market.USD(b * float64(market.Dollar)), Always: pays > 0}
 		case !ends:
 			return out
-		case !end: // the job does not end without it
+		case !end: // the job does not end without the tier
 			pays = max(a, dearer)
 		}
 		if out == nil || out.Always {
@@ -182,8 +182,8 @@ func (c *comparison) tier(with, without sim.Config) (out *planner.TierWorth) {
 	return out
 }
 
-// losing returns a job whose spot machines are evicted at a constant rate an hour, on top of what prices and recordings of availability
-// take.
+// losing returns a job whose spot machines are evicted at a constant hourly rate, in addition to evictions by prices
+// and recorded availability.
 func losing(cfg sim.Config, rate float64) sim.Config {
 	if rate == 0 {
 		cfg.Hazard = nil
@@ -196,7 +196,7 @@ func losing(cfg sim.Config, rate float64) sim.Config {
 		if c.OnDemand() {
 			continue
 		}
-		if cfg.Rules.Terms().MaxBid == 0 { // else policies go by prices
+		if cfg.Rules.Terms().MaxBid == 0 { // otherwise policies go by prices
 			c.Hints.Interruptions = bidding.Hint{Value: min(-math.Expm1(-730*rate), 0.999999), At: cfg.Start}
 		}
 		h.Pools = append(h.Pools, hazard.Pool{Pool: c.Pool, Places: 2 * placesOf(&cfg, c), Life: hazard.Constant(rate)})
