@@ -13,11 +13,11 @@ const (
 	Running EndedBy = ""
 	// ByUser: the buyer terminated it, or it stopped by itself.
 	ByUser EndedBy = "user"
-	// ByProvider: the provider took it back.
+	// ByProvider: the provider reclaimed it.
 	ByProvider EndedBy = "provider"
 )
 
-// Usage is one machine's life, as far as billing needs it. Times are whole seconds of market time.
+// Usage is one machine's life, as billing sees it. Times are whole seconds of market time.
 type Usage struct {
 	Pool    Pool
 	Bid     USD // highest price per hour that the buyer accepted; 0 for on-demand
@@ -60,15 +60,15 @@ type Terms struct {
 	Increment time.Duration
 	// Minimum is the least that is billed for a machine that its buyer ends.
 	Minimum time.Duration
-	// FreeIncrement: the increment in which the provider takes a spot machine back is free.
+	// FreeIncrement: the increment in which the provider reclaims a spot machine is free.
 	FreeIncrement bool
-	// FreeWithin: a spot machine that the provider takes back before it has run this long is free; 0 = never.
+	// FreeWithin: a spot machine that the provider reclaims before it has run this long is free; 0 = never.
 	FreeWithin time.Duration
 	// PayBid: spot machines cost their bid, not the price.
 	PayBid bool
-	// Notice is how long before taking a machine back the provider warns. No provider guarantees it.
+	// Notice is how long before reclaiming a machine the provider warns. No provider guarantees it.
 	Notice time.Duration
-	// MaxLife is the latest time at which the provider takes every spot machine back; 0 = no limit.
+	// MaxLife is the age at which the provider reclaims every spot machine; 0 = no limit.
 	MaxLife time.Duration
 	// MaxBid is the highest bid that the provider accepts, in multiples of the on-demand price; 0 = bids have no meaning.
 	MaxBid int
@@ -76,7 +76,7 @@ type Terms struct {
 	Fees Fees
 }
 
-// Billed returns the hours on a bill for a machine's hours on demand.
+// Billed converts a machine's hours on demand into billed hours.
 func (t Terms) Billed(hours float64) float64 {
 	if step := t.Increment.Hours(); step > 0 {
 		hours = math.Ceil(hours/step) * step

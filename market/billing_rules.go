@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The rule books, in the order in which Rules names them.
+// The rule books, in the order in which Rules lists them.
 var ruleBooks = []RuleBook{
 	wholeHours{name: "ec2-2017"},
 	perSecond{name: "ec2-now", freeWithin: time.Hour, freeNote: "interrupted in its first hour", notice: 2 * time.Minute},
@@ -18,7 +18,7 @@ var ruleBooks = []RuleBook{
 		maxLife: 24 * time.Hour},
 }
 
-// Rules returns the rule book of this name:
+// Rules returns the rule book with a name:
 //
 //   - ec2-2017: EC2 until October 2017. Whole hours counted from launch. A spot hour costs the spot price in
 //     force when it begins; the last hour is paid in full when the buyer ends the machine in it, and free
@@ -35,8 +35,8 @@ var ruleBooks = []RuleBook{
 // dollars a GB and direction; "+egress=0.05" makes a GB of state moved to another region cost this much, instead of 0.02 dollars;
 // "+committed=m5.large@0.0613" says that a commitment at 0.0613 dollars an hour pays for machines of that type on demand. See Fees.
 //
-// In all a spot machine never costs more than its bid. Every line's amount is its rate for the time from From to To (rounded half up to the
-// billionth, see USD.For), or nothing if it is Free.
+// A spot machine's hours never cost more than its bid. Every line's amount is its rate for the time from From to To
+// (rounded half up to the billionth, see USD.For), or nothing if it is Free.
 func Rules(name string) (RuleBook, error) {
 	base, extra, some := strings.Cut(name, "+")
 	for _, book := range ruleBooks {
@@ -71,7 +71,7 @@ func providerOf(book string) string {
 	return provider
 }
 
-// Total adds up the lines.
+// Total returns the sum of the lines.
 func Total(charges []Charge) USD {
 	var sum USD
 	for _, c := range charges {
@@ -86,8 +86,8 @@ type Paid struct {
 	sum   USD
 }
 
-// Due returns the total of a rule book's charges, as of a time. Prices until known are final; results from them are kept in paid, so that
-// this takes no longer after weeks than at first. A nil paid keeps nothing.
+// Due returns the total of a rule book's charges, as of a time. Prices until known are final; results from them are
+// cached in paid, so that later calls stay fast. A nil paid caches nothing.
 func Due(book RuleBook, u Usage, h *History, asOf, known time.Time, paid *Paid) (USD, error) {
 	fees, covered := Fees{}, false
 	if with, ok := book.(withFees); ok {
@@ -145,13 +145,13 @@ type wholeHours struct {
 
 func (b wholeHours) Name() string { return b.name }
 
-// Terms: EC2 took bids of up to ten times the on-demand price.
+// Terms returns the terms: EC2 accepted bids of up to ten times the on-demand price.
 func (b wholeHours) Terms() Terms {
 	return Terms{Provider: providerOf(b.name), Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10, Notice: 2 * time.Minute}
 }
 
-// Charges returns one line per hour. An hour is due when it begins; if the machine was taken back in it, this is known only later, and then
-// the line becomes free.
+// Charges returns one line per hour. An hour is due when it begins; if the machine was reclaimed in it, this is known
+// only later, and then the line becomes free.
 func (b wholeHours) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
 	u, asOf, err := settle(u, asOf)
 	if err != nil {
@@ -204,7 +204,7 @@ func hourCharge(u Usage, from time.Time, rate USD) Charge {
 	return c
 }
 
-// minimumTime is the minimum that is billed per second, by EC2 and by GCE.
+// minimumTime is the minimum that EC2 and GCE bill per second.
 const minimumTime = time.Minute
 
 // perSecond bills the time used, each second at its price.
@@ -218,13 +218,13 @@ type perSecond struct {
 
 func (b perSecond) Name() string { return b.name }
 
-// Terms: a price limit is still accepted, but capacity decides.
+// Terms returns the terms: a price limit is still accepted, but capacity decides.
 func (b perSecond) Terms() Terms {
 	return Terms{Provider: providerOf(b.name), Minimum: minimumTime, FreeWithin: b.freeWithin, Notice: b.notice, MaxLife: b.maxLife}
 }
 
-// Charges returns one line per price step. The additional charge because of the minimum uses the price of the machine's last second, so
-// that no price after its end (or after asOf) matters.
+// Charges returns one line per price step. The extra charge for the minimum uses the price of the machine's last
+// second, so that no price after its end (or after asOf) matters.
 func (b perSecond) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
 	u, asOf, err := settle(u, asOf)
 	if err != nil {
@@ -328,7 +328,7 @@ func priceAt(u Usage, h *History, t time.Time) (USD, error) {
 	return capped(u, price), nil
 }
 
-// capped limits a price to the bid of a spot machine: it can only exceed it while the machine is being taken back.
+// capped limits a price to the bid of a spot machine: it can only exceed it while the machine is being reclaimed.
 func capped(u Usage, price USD) USD {
 	if u.Pool.Class == Spot && u.Bid > 0 {
 		return min(price, u.Bid)

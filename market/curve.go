@@ -39,7 +39,7 @@ func (b *book) keep(c *curve) {
 	}
 }
 
-// add continues with all curves. The history must not be used concurrently, as with all appending.
+// add extends all curves. The history must not be used concurrently, as with all appending.
 func (b *book) add(points []PricePoint) {
 	if list := b.curves.Load(); list != nil {
 		for _, c := range *list {
@@ -76,21 +76,21 @@ type curve struct {
 	bid   USD
 	edges [bands]USD
 
-	times     []int64 // Index: point
-	bands     []uint8 // Index: point
-	all       []sums  // Index: point. Of all bands, up to the point
+	times     []int64 // index: point
+	bands     []uint8 // index: point
+	all       []sums  // index: point. Of all bands, up to the point
 	own       [bands]bandSums
 	total     [bands + 1]sums // up to the last point
 	crossings []crossing
 }
 
-// sums are those of the steps within the bid, or of those in one band, up to an instant.
+// sums are for the steps within the bid, or for those in one band, up to an instant.
 type sums struct {
 	exposure int64  // of lengths, in nanoseconds
 	squares  int128 // of the square of each step's end less that of its beginning
 }
 
-// every is the index of all bands together, behind those of the single ones.
+// every is the index of all bands together, after those of single bands.
 const every = bands
 
 type bandSums struct {

@@ -12,18 +12,19 @@ import (
 // Fees are a machine's costs other than its hours, from its launch to its end, by either side. They apply even when the machine is free: a
 // disk and an address are sold separately.
 type Fees struct {
-	DiskGiB      int // of one machine
+	DiskGiB      int // per machine
 	DiskGiBMonth USD // per GiB and month
 	Address      USD // per hour, for a public IPv4 address
-	// Traffic is what crosses the borders of zones: megabytes per hour and machine outside of Home, to and from
-	// machines there, each billed twice, as it leaves a zone and as it enters one.
+	// Traffic crosses zones' borders: megabytes per hour and machine outside Home, to and from machines there,
+	// each billed twice, as it leaves a zone and as it enters one.
 	TrafficMB int
 	TrafficGB USD // per gigabyte and direction
 	Home      string
 	// Egress is the cost of a gigabyte that leaves a region for another. It is billed in the region that it leaves.
 	Egress USD // per gigabyte
-	// Committed is the type whose on-demand machines are covered by a Savings Plan, a reservation or a committed use discount, and
-	// CommittedPrice its hourly price. That is paid whether they run or not: a bill shows it and adds nothing.
+	// Committed is the type whose on-demand machines are covered by a Savings Plan, a reservation or a committed use
+	// discount, and CommittedPrice its hourly price. It is paid whether they run or not: a bill shows it and adds
+	// nothing.
 	Committed      string
 	CommittedPrice USD
 }
@@ -59,10 +60,10 @@ func (f Fees) Due(p Pool, price USD) USD {
 	return price
 }
 
-// CommittedNote marks the lines of a bill that a commitment pays. Their rate is the commitment's, their amount 0.
+// CommittedNote marks bill lines that a commitment pays. Their rate is the commitment's, their amount 0.
 const CommittedNote = "committed: paid anyway"
 
-// MovedNote marks the line of a bill for state that came from another region. It has no duration, and so no rate.
+// MovedNote marks the bill line for state that came from another region. It has no duration, and so no rate.
 const MovedNote = "state from another region"
 
 // Notes of the lines for a disk and an address, and for traffic: bills list these separately from the machine.
@@ -84,9 +85,10 @@ func (f Fees) PerHour() USD {
 	return (USD(f.DiskGiB)*f.DiskGiBMonth+hoursAMonth/2)/hoursAMonth + f.Address
 }
 
-// TrafficPerHour returns what a machine in a zone pays for traffic per hour, rounded half up to the billionth. EC2 charges $0.01 per GB "in
-// each direction" between zones of a region (EC2 On-Demand Pricing, "Data Transfer within the same AWS Region"), and so the owner of both
-// machines pays twice; Compute Engine $0.01 per GiB that leaves (VPC network pricing), so half of it.
+// TrafficPerHour returns the hourly price of a machine's traffic in a zone, rounded half up to the billionth. EC2
+// charges $0.01 per GB "in each direction" between zones of a region (EC2 On-Demand Pricing, "Data Transfer within the
+// same AWS Region"), and so the owner of both machines pays twice; Compute Engine $0.01 per GiB that leaves (VPC
+// network pricing), so half of it.
 func (f Fees) TrafficPerHour(zone string) USD {
 	if zone == f.Home {
 		return 0
@@ -97,8 +99,8 @@ func (f Fees) TrafficPerHour(zone string) USD {
 // zoneTraffic is the price of a gigabyte that crosses zones in each direction, by provider: see TrafficPerHour.
 var zoneTraffic = map[string]USD{"ec2": Dollar / 100, "gce": Dollar / 200}
 
-// Crossing returns the name of a rule book by which each machine outside of a zone also pays a provider for megabytes an hour that cross
-// its border. Traffic that the name declares is unchanged.
+// Crossing returns the name of a rule book that also charges each machine outside a zone for megabytes per hour across
+// the zone's border, at a provider's price. Traffic that the name declares is unchanged.
 func Crossing(book, provider string, megabytes int, home string) string {
 	price := zoneTraffic[provider]
 	if megabytes < 1 || price == 0 || strings.Contains(book, "+traffic=") {
@@ -193,7 +195,7 @@ type withFees struct {
 	fees Fees
 }
 
-// WithFeesTimes returns a rule book of Rules by which the fees of each machine count several times.
+// WithFeesTimes returns one of Rules' books with each machine's fees multiplied.
 func WithFeesTimes(book RuleBook, times float64) RuleBook {
 	b, ok := book.(withFees)
 	if !ok {

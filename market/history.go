@@ -27,16 +27,16 @@ type History struct {
 	holes  []Hole
 }
 
-// Hole is a time for which prices were not recorded. The price before it is assumed to hold, which may be wrong.
+// Hole is a period for which prices were not recorded. The price before it is assumed to hold, which may be wrong.
 type Hole struct {
 	From, To time.Time
 }
 
-// SetHoles sets the times for which the history was not recorded, in order. The reader of a recording calls it before anyone else
-// uses the history.
+// SetHoles sets the periods for which the history was not recorded, in order. The reader of a recording calls it before
+// anyone else uses the history.
 func (h *History) SetHoles(holes []Hole) { h.holes = holes }
 
-// Holes returns them, including those after the last point of a view.
+// Holes returns the holes, including those after the last point of a view.
 func (h *History) Holes() []Hole {
 	if h == nil {
 		return nil
@@ -224,7 +224,7 @@ func (h *History) all() []PricePoint {
 func (h *History) countUntil(t time.Time) int {
 	points := h.all()
 	if n := len(points); n == 0 || !points[n-1].At.After(t) {
-		return n // the usual question is about now
+		return n // queries are usually about now
 	}
 	return sort.Search(len(points), func(i int) bool { return points[i].At.After(t) })
 }

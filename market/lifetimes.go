@@ -2,17 +2,17 @@ package market
 
 import "time"
 
-// Lifetimes sums up how long machines of a pool were kept. Machines that their buyer ended, or that still run, are
-// censored: their time counts, their end does not.
+// Lifetimes summarises how long a pool's machines were kept. Machines that their buyer ended, or that still run,
+// are censored: their time counts, their end does not.
 type Lifetimes struct {
 	Machines int           // number observed
-	Evicted  int           // those that the provider took back
+	Evicted  int           // those that the provider reclaimed
 	Watched  time.Duration // machine time of all
 	Since    time.Time     // of the oldest observation; zero = none
 	Newest   time.Time     // of the newest one
 }
 
-// Add counts one machine's life, as it was known at a time.
+// Add counts one machine's life, as known at a time.
 func (l *Lifetimes) Add(u Usage, at time.Time) {
 	if at.Before(u.Start) {
 		return // not launched yet
@@ -34,7 +34,7 @@ func (l *Lifetimes) Add(u Usage, at time.Time) {
 	}
 }
 
-// Join returns both sums together.
+// Join returns the combined lifetimes.
 func (l Lifetimes) Join(o Lifetimes) Lifetimes {
 	since := l.Since
 	if since.IsZero() || !o.Since.IsZero() && o.Since.Before(since) {

@@ -16,7 +16,7 @@ import (
 type Class string
 
 const (
-	// Spot machines can be taken back by the provider.
+	// Spot machines can be reclaimed by the provider.
 	Spot Class = "spot"
 	// OnDemand machines stay until their buyer ends them.
 	OnDemand Class = "on-demand"
@@ -37,8 +37,8 @@ func (p Pool) String() string {
 	return strings.Join([]string{p.Provider, p.Region, p.Zone, p.Type, string(p.Class)}, "/")
 }
 
-// TakesBids reports whether machines of the pool are bought at a highest price. Some providers have no bids (their adapters' traits say so,
-// too): there a job's own limit decides whether to buy, and the provider does not learn it.
+// TakesBids reports whether machines of the pool are bought at a highest price. Some providers have no bids (as their
+// adapters' traits also report): there a job's own limit decides whether to buy, and the provider does not learn it.
 func (p Pool) TakesBids() bool { return p.Class == Spot && !withoutBids[p.Provider] }
 
 // ParsePool parses the result of Pool.String.
@@ -75,7 +75,7 @@ func Kinds(pools []Pool) string {
 	return strings.Join(slices.Compact(kinds), ", ")
 }
 
-// MarshalText and UnmarshalText let a Pool be a JSON string and a JSON object key.
+// MarshalText makes a Pool a JSON string and a JSON object key.
 func (p Pool) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText parses the result of MarshalText.
@@ -96,18 +96,18 @@ type InstanceType struct {
 	Rate float64
 	// Bandwidth is the capacity of the machine's network link in one direction, in bytes per second; 0 = unknown.
 	Bandwidth float64
-	// GPU describes the machine's GPUs; Count 0 = none is known.
+	// GPU describes the machine's GPUs; Count 0 = none known.
 	GPU GPU
 }
 
-// GPU are the GPUs of a machine, all of one model.
+// GPU describes a machine's GPUs, all of one model.
 type GPU struct {
 	Name      string // of the model: "L40S", "A100"
 	Count     int
-	MemoryMiB int64 // of each
+	MemoryMiB int64 // per GPU
 }
 
-// String returns how job files write it: "A100:8".
+// String returns the form used in job files: "A100:8".
 func (g GPU) String() string { return fmt.Sprintf("%s:%d", g.Name, g.Count) }
 
 // WorkRate returns the work of one machine per hour, in vCPU hours; 0 if neither a rate nor the vCPUs are known.

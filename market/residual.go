@@ -50,7 +50,7 @@ func (e Estimator) window(h *History, now time.Time, bid USD) window {
 
 // inForce returns the point whose price holds at an instant that is not before the first.
 func (w *window) inForce(at int64) int {
-	if w.times[w.known-1] <= at { // the usual question is about now
+	if w.times[w.known-1] <= at { // queries are usually about now
 		return w.known - 1
 	}
 	return sort.Search(w.known, func(i int) bool { return w.times[i] > at }) - 1

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Seller is what prices and bills have to know about a provider, as data.
+// Seller is what prices and bills need to know about a provider, as data.
 type Seller struct {
 	Name   string
 	NoBids bool       // spot machines have a price, and there are no bids

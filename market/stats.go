@@ -13,7 +13,8 @@ type Estimate struct {
 	Censored bool // no crossing was seen: the mean is only "at least"
 }
 
-// censoredFactor is how many times the time without a crossing Expected assumes for the mean. A prior, and a measured one: see Estimator.
+// censoredFactor is the assumed ratio of the mean to the time without a crossing: see Expected. A prior, and a measured
+// one: see Estimator.
 const censoredFactor = 10
 
 // Expected returns the duration to compare estimates by: the mean, and ten times as much if it is only "at least". A pool that has never
@@ -34,7 +35,7 @@ const (
 	DefaultPrior = time.Hour
 )
 
-// Estimator estimates from past prices how long a machine will stay at a bid. The zero value has the defaults.
+// Estimator estimates how long a machine will stay at a bid, from past prices. Zero values mean the defaults.
 //
 // Invariant: prices after now are ignored.
 //

@@ -66,7 +66,7 @@ func (u USD) String() string {
 	return string(text)
 }
 
-// Cents formats the amount for display, rounded half away from zero to the cent: "$12.34", "-$0.50".
+// Cents formats the amount, rounded half away from zero to the cent: "$12.34", "-$0.50".
 func (u USD) Cents() string {
 	sign, billionths := u.split()
 	cents := (billionths + uint64(cent)/2) / uint64(cent)
@@ -112,7 +112,7 @@ func (u USD) split() (sign string, billionths uint64) {
 	return "", uint64(u)
 }
 
-// MarshalText and UnmarshalText make an amount a decimal string in JSON and YAML.
+// MarshalText returns the amount as a decimal string, for JSON and YAML.
 func (u USD) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText strictly parses the result of MarshalText.

@@ -187,7 +187,7 @@ func parseUint32(text []byte) (uint32, error) {
 	return uint32(n), nil
 }
 
-// bag puts the entries in order of documents, then words.
+// bag sorts the entries by document, then word.
 func (b *bagReader) bag() (Bag, error) {
 	if b.entries.length == 0 {
 		return Bag{}, fmt.Errorf("%s: no documents in it: %s", b.name, bagFormat)
@@ -223,7 +223,7 @@ func (b *bagReader) bag() (Bag, error) {
 	return bag, err
 }
 
-// ReadVocabulary reads the words of a bag of words, one a line.
+// ReadVocabulary reads the words of a bag of words, one per line.
 func ReadVocabulary(name string, r io.Reader) ([]string, error) {
 	plain, err := Plain(r)
 	if err != nil {
@@ -268,7 +268,7 @@ func (b *bagReader) rebase(entries []bagEntry) error {
 	return nil
 }
 
-// sorted returns the entries in order. A second line about the same document and word is a bad line.
+// sorted returns the entries in order. A second line with the same document and word is a bad line.
 func (b *bagReader) sorted() ([]bagEntry, error) {
 	entries, err := b.entries.all()
 	if err != nil {

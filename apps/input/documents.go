@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// BagOptions supplies what a file of documents lacks.
+// BagOptions supplies what a file of documents does not contain.
 type BagOptions struct {
 	Vocabulary []string // the only words that count, sorted; nil = all
 	Columns    []string // names, for a table without a header
@@ -31,7 +31,7 @@ type BagOptions struct {
 //   - a table with a column of text, named text, review, body or the like, or else the one with the longest cells;
 //   - text, a document a line.
 //
-// Words of text are runs of two letters, digits or underscores and more, in lower case.
+// Words of text are runs of at least two letters, digits or underscores, in lower case.
 func ReadBag(name string, r io.Reader, maxBad int, o BagOptions) (Bag, error) {
 	plain, err := Plain(r)
 	if err != nil {

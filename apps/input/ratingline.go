@@ -23,10 +23,10 @@ type ratingsReader struct {
 	at        [3]int // columns of user, item and rating; -1: no ratings
 	header    bool
 	named     bool // the header names user and item
-	scored    bool // the header names the rating so
+	scored    bool // the header names a rating column
 	libFM     bool
 	matrix    bool  // MatrixMarket
-	blocks    bool  // of the Netflix Prize: an item's line `7:`, and below it lines of user, rating and date
+	blocks    bool  // Netflix Prize: an item's line `7:`, followed by lines of user, rating and date
 	item      int64 // of the block whose lines come next
 }
 

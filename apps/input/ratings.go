@@ -59,7 +59,7 @@ const (
 // formats lists the formats in messages.
 const formats = "want columns named user, item and rating, or those three in this order (tabs, blanks, commas, semicolons or :: between), or LibFM"
 
-// ReadRatings reads ratings from a file in one of these formats, recognised by its first line:
+// ReadRatings reads ratings from a file in one of these formats, which it recognises by the first line:
 //
 //   - A header that names a user, an item and perhaps a rating, in any order and as people call them (userId, movie_id, stars);
 //     other columns are not used. Without a rating each line counts as 1.
@@ -102,10 +102,10 @@ func readRatings(name string, r io.Reader, maxBad int, limit int64) (ratings Rat
 // Pairs holds the lines of a file about users and items, in the file's order.
 type Pairs struct {
 	Ratings  []Rating
-	Rated    bool // whether each has a rating; otherwise Values are 1
+	Rated    bool // whether lines have ratings; otherwise Values are 1
 	Header   bool // the first line names columns
 	Named    bool // and names user and item
-	Scored   bool // and names the rating so: it is more than a count
+	Scored   bool // and names a rating column, as opposed to a count
 	Columns  int
 	BadLines int // left out
 	names    []string
@@ -119,7 +119,7 @@ func (p Pairs) Name(id int64) string {
 	return strconv.FormatInt(id, 10)
 }
 
-// ReadPairs reads the formats of ReadRatings and keeps repeated pairs. With an error it says what the header does.
+// ReadPairs reads the formats of ReadRatings and keeps repeated pairs. An error explains what the header names.
 func ReadPairs(name string, r io.Reader, maxBad int) (Pairs, error) {
 	plain, err := Plain(r)
 	if err != nil {

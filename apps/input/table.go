@@ -13,52 +13,54 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a table of text, until Close. Row i has the cells Start[i] to Start[i+1], those in which something is.
+// Table is a table of text, until Close. Row i has the cells Start[i] to Start[i+1]; empty cells are left out.
 type Table struct {
 	Sparse  // an entry's index is its column; there are no labels
 	Columns []TableColumn
 	Rows    int
-	// Headerless are the names of all columns where the first line does not have them.
+	// Headerless are the names of all columns if the first line does not have them.
 	Headerless []string
-	// Texts are columns of free text, which are left out.
+	// Texts are columns of free text, which are ignored.
 	Texts []string
-	Notes []string // what people may not expect
+	Notes []string // what users may not expect
 }
 
-// TableColumn is one column: of numbers, or of words.
+// TableColumn is a column of numbers or words.
 type TableColumn struct {
 	Name string
-	// Words are the different words of a column of words, sorted; empty for a column of numbers. A cell's value is a word's place here.
+	// Words are the distinct words of a column of words, sorted; empty for a column of numbers. A cell's value is the
+	// word's index here.
 	Words []string
-	Cells int // in which something is
+	Cells int // number of non-empty cells
 }
 
-// TableOptions say what a file does not.
+// TableOptions supplies what a file does not contain.
 type TableOptions struct {
-	Columns []string         // names, for a file whose first line does not have them
-	Target  string           // of Columns the one that a file may lack
-	Ignore  []string         // columns to leave out
-	Use     func(string) Use // of a column, by its name; nil = as the file shows
+	Columns []string         // names, for a file whose first line lacks them
+	Target  string           // the one of Columns that a file may omit
+	Ignore  []string         // columns to ignore
+	Use     func(string) Use // returns a column's use by its name; nil = Either
 }
 
-// Use is what a column is known to hold.
+// Use is the known content of a column.
 type Use int
 
 // The uses of a column.
 const (
-	Either Use = iota // what its cells are
+	Either Use = iota // decided by its cells
 	Numbers
 	Words
 	Unused
 )
 
-// maxWords is how many different words a column may have: beyond it is free text and not a category.
+// maxWords is the most distinct words in a column: with more, it is free text, not a category.
 const maxWords = 1000
 
-// ReadTable reads a table whose cells stand between commas, semicolons, tabs, bars or blanks. Its first line names the columns, unless it
-// looks like those that follow. The first thousand rows decide which columns are numbers; a word in one makes a bad line. Dates are numbers, in days since 1970. An empty field, NA, NaN, NULL, - and ? say that
-// nothing is there. Left out are comments, which begin with # and a blank, a first column without a name, which has line numbers, and words that are
-// different in nearly every line. Up to maxBad bad lines are left out.
+// ReadTable reads a table with cells separated by commas, semicolons, tabs, bars or blanks. Its first line names the
+// columns, unless it looks like the lines after it. The first thousand rows decide which columns are numbers; a word in
+// such a column makes a line bad. Dates become numbers: days since 1970. An empty field, NA, NaN, NULL, - and ? mean a
+// missing value. It ignores comments, which begin with # and a blank, a first column without a name, which has line
+// numbers, and columns whose words are distinct in nearly every line. Up to maxBad bad lines are skipped.
 func ReadTable(name string, r io.Reader, maxBad int) (Table, error) {
 	return TableOptions{}.Read(name, r, maxBad)
 }
@@ -101,13 +103,13 @@ type tableReader struct {
 	tolerance tolerance
 	number    numberForm
 	columns   []columnReader
-	row       []float32 // of the line being read; NaN: nothing is there
+	row       []float32 // the line being read; NaN = missing
 	rows      int
-	part      Sparse // rows that are not in all yet
+	part      Sparse // rows not yet in all
 	all       *sparseTable
 
-	again      int      // fields of the first line that come again in their columns
-	above      []string // fields of the comment right above the table
+	again      int      // number of fields of the first line that recur in their columns
+	above      []string // fields of the comment just above the table
 	headerless []string
 	notes      []string
 }
@@ -116,22 +118,22 @@ type columnReader struct {
 	name   string
 	use    Use
 	kind   columnKind
-	text   bool           // too many different words
-	places map[string]int // of words, in order of their first appearance
-	spaces int            // in different words
+	text   bool           // too many distinct words
+	places map[string]int // by word, in order of first appearance
+	spaces int            // in distinct words
 	cells  int
 	number *numberForm
 
 	unnamed bool
 }
 
-// partSize is how many cells are put together at a time.
+// partSize is the number of cells collected at a time.
 const partSize = 1 << 16
 
 type columnKind int
 
 const (
-	undecided columnKind = iota // nothing but empty fields so far
+	undecided columnKind = iota // only empty fields so far
 	numbers
 	words
 )
@@ -197,7 +199,7 @@ func (t *tableReader) readAll(plain io.Reader) error {
 	}
 }
 
-// record is a row, or why there is none.
+// record is a row, or the reason why there is none.
 type record struct {
 	fields []string
 	line   int
@@ -211,14 +213,14 @@ func nextRecord(lines *csv.Reader) (r record) {
 	return r
 }
 
-// Columns are decided by the first shownRows rows, or fewer of many cells.
+// Columns are decided by the first shownRows rows, or by fewer with many cells.
 const (
 	shownRows  = 1000
 	shownCells = 1 << 18
 )
 
-// decide reads rows ahead, and decides by all their cells which columns are numbers. A single word among numbers, or one in fifty, is a
-// mistake in its line; more make the column one of words.
+// decide reads rows ahead, and decides by all their cells which columns are numbers. A single word among numbers, or
+// one in fifty, is a mistake in its line; with more, the column has words.
 func (t *tableReader) decide(lines *csv.Reader, rows []record) []record {
 	for len(rows) < shownRows && len(rows)*len(t.columns) < shownCells {
 		next := nextRecord(lines)
@@ -256,13 +258,13 @@ func (t *tableReader) decide(lines *csv.Reader, rows []record) []record {
 	return rows
 }
 
-// nothing is a missing number as Python writes it, and a word like others in a column of words.
+// nothing is Python's missing value; in a column of words it is a word like others.
 const nothing = "None"
 
-// mistakes is among how many numbers one word is a mistake.
+// mistakes is the number of cells of which one may be a word by mistake.
 const mistakes = 50
 
-// head reads the header, and returns the lines that were read and are not part of it.
+// head reads the header, and returns the lines read that are not part of it.
 func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
 	first, err := lines.Read()
 	if err != nil {
@@ -300,7 +302,7 @@ func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
 	return rest, t.begin(names, at)
 }
 
-// reasonOf says what is wrong with a line that has these fields.
+// reasonOf explains what is wrong with a line with these fields.
 func reasonOf(err *csv.ParseError, fields []string, want int) string {
 	switch {
 	case errors.Is(err.Err, csv.ErrFieldCount):
@@ -356,7 +358,7 @@ func (t *tableReader) begin(names []string, line int) error {
 	return nil
 }
 
-// add adds a row, or nothing and gives the reason.
+// add adds a row, or returns the reason why it does not.
 func (t *tableReader) add(fields []string) (reason string) {
 	for i, field := range fields {
 		if t.row[i], reason = t.columns[i].parse(strings.TrimSpace(field)); reason != "" {
@@ -367,7 +369,7 @@ func (t *tableReader) add(fields []string) (reason string) {
 		}
 	}
 	for i, value := range t.row {
-		if value == value { // something is there
+		if value == value { // not missing
 			t.part.Index, t.part.Value = append(t.part.Index, uint32(i)), append(t.part.Value, value)
 			t.columns[i].cells++
 		}
@@ -377,19 +379,19 @@ func (t *tableReader) add(fields []string) (reason string) {
 	return ""
 }
 
-// flush begins another part.
+// flush starts another part.
 func (t *tableReader) flush() error {
 	err := t.all.add(&t.part)
 	t.part = Sparse{Start: t.part.Start[:1], Index: make([]uint32, 0, partSize), Value: make([]float32, 0, partSize)}
 	return err
 }
 
-// table puts each column's words in order, so that their places do not depend on which line came first.
+// table sorts each column's words, so that their indexes do not depend on the order of lines.
 func (t *tableReader) table() Table {
 	table := Table{Sparse: t.all.Sparse, Rows: t.rows, Headerless: t.headerless}
 	table.BadLines = t.tolerance.bad
-	sorted := make([][]float32, len(t.columns)) // by column and place
-	place := make([]int, len(t.columns))        // among those that stay; -1: it does not
+	sorted := make([][]float32, len(t.columns)) // by column and index
+	place := make([]int, len(t.columns))        // among the columns used; -1 = ignored
 	for i := range t.columns {
 		c := &t.columns[i]
 		if place[i] = -1; !t.stays(i, &table) {
@@ -428,12 +430,12 @@ func (t *tableReader) table() Table {
 	return table
 }
 
-// A column of words is identifiers or text, from which nothing can be learned, if it has at least leastDifferent cells and a share
-// of mostlyDifferent are distinct.
+// A column of words is identifiers or text, from which nothing can be learned, if it has at least leastDifferent cells
+// and at least a share of mostlyDifferent are distinct.
 const (
 	mostlyDifferent = 0.8
 	leastDifferent  = 50
-	wordsOfText     = 3 // in a cell of free text, on average
+	wordsOfText     = 3 // mean per cell of free text
 )
 
 // stays reports whether a column is used, and notes why one is not.
@@ -465,7 +467,7 @@ func (c *columnReader) parse(field string) (value float32, reason string) {
 	if c.kind == words {
 		return c.word(field)
 	}
-	if c.kind == undecided && !c.isNumber(field) { // beyond the rows that were read ahead
+	if c.kind == undecided && !c.isNumber(field) { // first seen after the rows that were read ahead
 		c.kind = words
 		return c.word(field)
 	}

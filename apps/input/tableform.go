@@ -32,13 +32,14 @@ func beforeTable(first []byte) (rest []byte, skipped int) {
 			return rest, len(first) - len(rest)
 		}
 		if next, _, _ := bytes.Cut(below, []byte("\n")); !note && sameFields(line, next) {
-			return rest, len(first) - len(rest) // a header that begins so
+			return rest, len(first) - len(rest) // a header that begins with a comment sign
 		}
 		rest = below
 	}
 }
 
-// isComment reports whether a line is a comment and no row whose first cell is #1 or #tag. PowerShell's Export-Csv writes #TYPE.
+// isComment reports whether a line is a comment rather than a row whose first cell is #1 or #tag. PowerShell's
+// Export-Csv writes #TYPE.
 func isComment(line string) bool {
 	rest, comment := strings.CutPrefix(line, "#")
 	return comment && (strings.TrimSpace(rest) == "" || rest[0] == ' ' || rest[0] == '#' || strings.HasPrefix(rest, "TYPE "))
@@ -54,7 +55,7 @@ func nextRow(lines *csv.Reader) (fields []string, err error) {
 	}
 }
 
-// quoted says what to do about single quotes around one of some fields; empty = there are none.
+// quoted returns advice about single quotes around some field; empty = there are none.
 func quoted(fields ...string) string {
 	for _, field := range fields {
 		if strings.HasPrefix(strings.TrimSpace(field), "'") || strings.Contains(field, ",'") {
@@ -64,13 +65,13 @@ func quoted(fields ...string) string {
 	return ""
 }
 
-// lastComment returns the last line of what stands above a table, where NumPy writes the columns' names.
+// lastComment returns the last line above a table, where NumPy writes the columns' names.
 func lastComment(above []byte) string {
 	above = bytes.TrimSpace(above)
 	return strings.TrimLeft(string(above[bytes.LastIndexByte(above, '\n')+1:]), "# ")
 }
 
-// sameFields reports whether two lines are cut alike by a separator that both have.
+// sameFields reports whether two lines have the same fields with some separator that both contain.
 func sameFields(a, b []byte) bool {
 	return slices.ContainsFunc([]string{",", ";", "\t", "|"}, func(mark string) bool {
 		n := bytes.Count(a, []byte(mark))
@@ -84,7 +85,7 @@ const shownLines = 10
 func someLines(first []byte) []string {
 	lines := strings.SplitN(string(first), "\n", shownLines+1)
 	if len(lines) > 1 {
-		lines = lines[:len(lines)-1] // the last one may be half, or empty
+		lines = lines[:len(lines)-1] // the last line may be incomplete or empty
 	}
 	some := 0
 	return slices.DeleteFunc(lines, func(line string) bool {
@@ -119,7 +120,7 @@ func tableForm(first []byte) (separator rune, even bool) {
 	return ' ', false
 }
 
-// comesAgain counts the fields of the first line that occur in a later line in the same column.
+// comesAgain counts the first line's fields that recur in the same column of a later line.
 func comesAgain(lines []string, mark string) (again int) {
 	if len(lines) == 0 {
 		return 0
@@ -141,7 +142,7 @@ func evenFields(lines []string, mark string) (n int) {
 	for _, line := range lines {
 		fields, closed := splitFields(strings.TrimSuffix(line, "\r"), mark)
 		switch {
-		case !closed: // a cell of several lines
+		case !closed: // a cell with several lines
 			continue
 		case n != 0 && len(fields) != n:
 			return 0
@@ -187,7 +188,7 @@ func (b *blanks) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// blankFields cuts a line at its blanks, but not within quotes.
+// blankFields splits a line at its blanks, but not within quotes.
 func blankFields(line string) (fields []string) {
 	if !strings.Contains(line, `"`) {
 		return strings.Fields(line)
@@ -202,7 +203,7 @@ func blankFields(line string) (fields []string) {
 			fields, start = append(fields, line[start:i]), -1
 		}
 	}
-	if start >= 0 { // the quote stays open
+	if start >= 0 { // the quote is not closed
 		fields = append(fields, line[start:])
 	}
 	return fields
@@ -279,7 +280,7 @@ func (t *tableReader) isData(first, second []string) bool {
 			return true
 		}
 	}
-	const fewest = 3 // of two numbers, one may be the other and 1
+	const fewest = 3 // with two numbers, one may recur by chance
 	return len(found) < fewest && !(len(found) == 2 && found[0] >= 1900 && found[1] <= 2100)
 }
 
@@ -308,7 +309,7 @@ var (
 	negative = pattern.Of(`^\(([^()]+)\)$`)
 )
 
-// plainNumber replaces what typesetters and accountants write in numbers.
+// plainNumber removes typesetters' and accountants' marks from numbers.
 func plainNumber(field string) string {
 	if found := negative().FindStringSubmatch(field); found != nil {
 		field = "-" + found[1]
@@ -328,7 +329,7 @@ var dateForms = []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", "2006
 // parse parses a number, an amount of money, a percentage, a date (as days since 1970) or a time (as a part of the day).
 func (f *numberForm) parse(field string) (x float64, ok bool) {
 	x, err := strconv.ParseFloat(field, 32)
-	if (err == nil || errors.Is(err, strconv.ErrRange)) && !strings.ContainsAny(field, "_xX") { // Go's 1_1 and 0x1p4 are names elsewhere
+	if (err == nil || errors.Is(err, strconv.ErrRange)) && !strings.ContainsAny(field, "_xX") { // Go's number forms 1_1 and 0x1p4 are names in tables
 		return x, true
 	}
 	if !strings.ContainsFunc(field, unicode.IsDigit) || len(field) > 40 {

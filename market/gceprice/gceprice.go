@@ -2,9 +2,9 @@
 // services/6F81-5844-456A/skus, in one or several pages. Compute Engine sells cores and memory, each with a price per region; the price of
 // a machine type follows from its shape.
 //
-// It does not know where the list comes from. It knows the shapes of the predefined types of the older families below, and returns prices
-// of all types to callers that know a shape (List.Offer), including GPUs; it skips what it does not know (custom types, shared cores,
-// machines with local disks of their own or with GPUs of families that are not below).
+// It does not know where the list comes from. It knows the shapes of the predefined types of the older families below,
+// and returns prices of all types to callers that know a shape (List.Offer), including GPUs; it skips everything else
+// (custom types, shared cores, machines with local disks of their own or with GPUs of unlisted families).
 package gceprice
 
 import (
@@ -33,15 +33,15 @@ type Offer struct {
 	Region   string
 	Type     market.InstanceType // with the on-demand price
 	Spot     market.USD          // per hour; 0 = not sold as Spot
-	SpotFrom time.Time           // since when that price holds
+	SpotFrom time.Time           // when that price took effect
 }
 
 // List is a price list.
 type List struct {
 	Offers  []Offer // sorted by region, then type
-	SKUs    int     // read
+	SKUs    int     // number read
 	rates   map[part]rate
-	Ignored int // of products other than cores and memory of the known families, or in other terms
+	Ignored int // number for products other than cores and memory of the known families, or on other terms
 }
 
 // family is how a family of types is sold.
@@ -115,7 +115,7 @@ var gpuParts = map[string]string{
 
 func gpuPart(g market.GPU) string { return fmt.Sprintf("%s %d", g.Name, g.MemoryMiB>>10) }
 
-// part names a price: of one core, one GiB or one GPU in a region. GPUs have a name of gpuParts for a family.
+// part names a price: of one core, one GiB or one GPU in a region. A GPU's family is its name in gpuParts.
 type part struct {
 	region, family string
 	memory, spot   bool
@@ -192,7 +192,7 @@ func (l *List) add(s *sku, rates map[part]rate) error {
 	return nil
 }
 
-// partOf returns the family whose cores or memory a SKU is.
+// partOf returns the family of a SKU for cores or memory.
 func partOf(s *sku) (name string, memory, known bool) {
 	if s.Category.Family != "Compute" || s.Category.Usage != "OnDemand" && s.Category.Usage != "Preemptible" {
 		return "", false, false
@@ -240,8 +240,9 @@ func (l *List) compose(rates map[part]rate) {
 	})
 }
 
-// Offer prices a machine type of a region by its shape. False: the list has no price of its family or GPUs there, or the type is not sold
-// by cores, memory and GPUs alone: it has no GPUs, and its name is not FAMILY-SHAPE-CORES.
+// Offer returns the price of a machine type in a region from its shape. It returns false if the list has no price for
+// the family or GPUs there, or if the type is not sold by cores, memory and GPUs alone: it has no GPUs, and its name is
+// not FAMILY-SHAPE-CORES.
 func (l *List) Offer(region string, t market.InstanceType) (Offer, bool) {
 	parts := strings.Split(t.Name, "-")
 	if len(parts) != 3 || t.GPU.Count == 0 && parts[2] != strconv.Itoa(t.VCPU) || t.VCPU < 1 || t.MemoryMiB < 1 {
@@ -310,7 +311,7 @@ func (l *List) WriteCatalog(w io.Writer) error {
 	return nil
 }
 
-// machinePrice is per hour; memory is priced by GiB.
+// machinePrice returns an hourly price; memory is priced per GiB.
 func machinePrice(core, memory market.USD, cores int, mib int64) market.USD {
 	return core*market.USD(cores) + (memory*market.USD(mib)+512)/1024
 }

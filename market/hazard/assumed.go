@@ -50,8 +50,8 @@ const (
 	dime     = "instances recorded for DIME in March 2020, arXiv 2110.14883"
 )
 
-// gpus are the recorded models, each with a machine's least number. If only counts of instances were recorded, lifetimes have the shape of
-// the V100's. A provider's first one stands for unrecorded models.
+// gpus are the recorded models, each with the least number per machine. If only counts of instances were recorded,
+// lifetimes have the shape of the V100's. A provider's first one stands for unrecorded models.
 var gpus = []struct {
 	provider, model string
 	count           int

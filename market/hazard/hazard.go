@@ -23,23 +23,23 @@ import (
 // a zone are rarely hit at once: in SkyPilot's recordings of four pools of us-west-2a (October 2022) spells of availability end together no
 // more often than by chance.
 const (
-	// Alone is the share of evicted machines that go alone.
+	// Alone is the share of evicted machines that are evicted alone.
 	Alone = 1.0 / 3
-	// MeanShare is the mean share of a pool's machines that one of the other events takes. The share itself is u² for u uniform between 0
-	// and 1.
+	// MeanShare is the mean share of a pool's machines that each of the other events takes. The share itself is u² for
+	// u uniform between 0 and 1.
 	MeanShare = 1.0 / 3
-	// WholeZone is the share of those events that take from all pools of a zone (assumed).
+	// WholeZone is the share of those events that hit all pools of a zone (assumed).
 	WholeZone = 0.05
 )
 
 // Pool is a pool and the eviction rate of its machines.
 type Pool struct {
 	Pool   market.Pool
-	Life       // of its machines
-	Places int // for machines that are held at once; see Event
+	Life       // of the pool's machines
+	Places int // number of machines held at once; see Event
 }
 
-// Hazard is the evictions of some pools. A nil Hazard has none.
+// Hazard has the evictions of some pools. A nil Hazard has none.
 type Hazard struct {
 	Seed  uint64
 	Pools []Pool
@@ -69,8 +69,8 @@ type Event struct {
 	Pool market.Pool
 
 	alone bool
-	place int     // of the machine that goes alone
-	share float64 // chance of each of the others
+	place int     // of the machine that is evicted alone
+	share float64 // probability for each of the others
 	seed  uint64
 	life  Life
 	// height is the fraction of a new machine's hazard below which a machine's hazard must be for the event to spare it: older machines
@@ -78,7 +78,7 @@ type Event struct {
 	height float64
 }
 
-// Takes reports whether the machine in a place goes at an age.
+// Takes reports whether the event takes the machine in a place at an age.
 func (e *Event) Takes(place int, age time.Duration) bool {
 	if e.life.Hazard(age) < float64(e.height*e.life.Hazard(0)) {
 		return false
@@ -94,13 +94,13 @@ func OfMonth(share float64) float64 { return -math.Log1p(-share) / monthHours }
 
 const monthHours = 730
 
-// Upcoming are the events of a time, in order. They are drawn one by one: most runs end before most have happened.
+// Upcoming are the events of a period, in order. They are drawn one by one: most runs end before most have happened.
 type Upcoming struct {
 	start  time.Time
 	layers layers // the one with the next event first
 }
 
-// Events returns the events of a time.
+// Events returns the events of a period.
 func (h *Hazard) Events(start time.Time, length time.Duration) *Upcoming {
 	u := &Upcoming{start: start}
 	if h == nil {
@@ -113,7 +113,7 @@ func (h *Hazard) Events(start time.Time, length time.Duration) *Upcoming {
 	return u
 }
 
-// Next returns the next event; false: there is none.
+// Next returns the next event; false if there is none.
 func (u *Upcoming) Next() (e Event, there bool) {
 	if len(u.layers) == 0 {
 		return e, false
@@ -127,7 +127,7 @@ func (u *Upcoming) Next() (e Event, there bool) {
 	return e, true
 }
 
-// pool adds a pool, with each kind of event from a stream of its own.
+// pool adds a pool, with an own random stream for each kind of event.
 func (h *Hazard) pool(p *Pool, start time.Time, hours float64, u *Upcoming) {
 	young := p.Hazard(0)
 	if young <= 0 || p.Places <= 0 {
@@ -185,7 +185,7 @@ func (u *Upcoming) arrivals(k kind, stream uint64, rate, hours float64) {
 // layer is a part of a process.
 type layer struct {
 	kind
-	order      int // among those of the same pool
+	order      int // among the pool's layers
 	low, width float64
 	rate       float64 // of the process: events above it are skipped
 	until      float64 // in hours
@@ -198,7 +198,7 @@ type layer struct {
 	seed  uint64
 }
 
-// draw draws the next event; false: there is none.
+// draw draws the next event; false if there is none.
 func (l *layer) draw() bool {
 	for {
 		if l.hours += l.random.ExpFloat64() / l.width; !(l.hours <= l.until) {

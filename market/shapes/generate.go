@@ -89,7 +89,7 @@ func read(name string) (shapes map[string]shape, err error) {
 	return shapes, json.NewDecoder(text).Decode(&shapes)
 }
 
-// graphics returns the virtual types with whole GPUs of NVIDIA's.
+// graphics returns the virtual types with whole NVIDIA GPUs.
 func graphics(shapes map[string]shape) (rows [][]string) {
 	for name, s := range shapes {
 		for _, g := range s.GPU.GPUs {

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// gpusOfEC2 has EC2's virtual types with whole GPUs of NVIDIA's, as GpuInfo of DescribeInstanceTypes has them. Made by
-// `make shapes` from moto 5 and, for the retired families g3, p2 and p3, moto 4 (Apache-2.0), which keep copies.
+// gpusOfEC2 has EC2's virtual types with whole NVIDIA GPUs, from GpuInfo of DescribeInstanceTypes. Made by `make
+// shapes` from moto 5 and, for the retired families g3, p2 and p3, moto 4 (Apache-2.0), which keep copies.
 //
 //go:embed gpus.csv
 var gpusOfEC2 string
@@ -70,7 +70,7 @@ func GPUOf(name string) market.GPU {
 		if a.byVCPU != nil {
 			g.Count = a.byVCPU[rest]
 		} else if number, gs := strings.CutSuffix(rest, "g"); gs {
-			g.Count, _ = strconv.Atoi(number) // another name: none
+			g.Count, _ = strconv.Atoi(number) // another name: no GPUs
 		}
 		if g.Count > 0 {
 			return g

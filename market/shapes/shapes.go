@@ -17,8 +17,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// ec2 has EC2's virtual types as DescribeInstanceTypes has them, the baseline bandwidth of all network cards together. Made by
-// `make shapes` from moto 5 (Apache-2.0), which keeps a copy; the facts are Amazon's.
+// ec2 has EC2's virtual types from DescribeInstanceTypes, with the baseline bandwidth of all network cards together.
+// Made by `make shapes` from moto 5 (Apache-2.0), which keeps a copy; the facts are Amazon's.
 //
 //go:embed ec2.csv
 var ec2 string
@@ -65,10 +65,11 @@ func set[T any](to *T, text string, parse func(string) (T, error)) (err error) {
 	return err
 }
 
-// baselines are the permanent shares of a burstable type's vCPUs (EC2 User Guide, "Key concepts for burstable performance instances", CPU
-// credits and baseline utilization). More is borrowed, and gone when a machine has worked for a while.
+// baselines are the permanent shares of a burstable type's vCPUs (EC2 User Guide, "Key concepts for burstable
+// performance instances", CPU credits and baseline utilization). More is on credit, which ends when a machine has
+// worked for a while.
 var baselines = map[string]map[string]float64{
-	"t1": {"micro": 0.05}, // nothing is published: as t2.nano
+	"t1": {"micro": 0.05}, // nothing is published: as for t2.nano
 	"t2": {"nano": 0.05, "micro": 0.1, "small": 0.2, "medium": 0.2, "large": 0.3, "xlarge": 0.225, "2xlarge": 0.16875},
 	"t3": {"nano": 0.05, "micro": 0.1, "small": 0.2, "medium": 0.2, "large": 0.3, "xlarge": 0.4, "2xlarge": 0.4},
 }
@@ -144,14 +145,15 @@ func step(t market.InstanceType) (of market.InstanceType) {
 	return of
 }
 
-// usual are the families and sizes of EC2 that are proposed when a small machine is wanted: sold in every region, with increasing memory
-// for their price.
+// usual are the families and sizes of EC2 to propose when a small machine is wanted: sold in every region, with
+// increasing memory for their price.
 var usual = map[string][]string{
 	market.ArchX86: {"t3.micro", "t3.small", "t3.medium", "t3.large", "m5.large", "m5.xlarge", "m5.2xlarge", "r5.large", "r5.xlarge", "r5.2xlarge", "r5.4xlarge"},
 	market.ArchARM: {"t4g.micro", "t4g.small", "t4g.medium", "t4g.large", "m6g.large", "m6g.xlarge", "m6g.2xlarge", "r6g.large", "r6g.xlarge", "r6g.2xlarge", "r6g.4xlarge"},
 }
 
-// ReliableTypes are EC2 types of some architectures that may serve as reliable machines, for callers that query each price.
+// ReliableTypes returns EC2 types of some architectures that may serve as reliable machines, for callers that query
+// each price.
 func ReliableTypes(archs ...string) (names []string) {
 	for _, arch := range archs {
 		for _, name := range usual[arch] {

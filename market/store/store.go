@@ -1,8 +1,9 @@
 // Package store keeps price histories in one file, so that a year of all zones opens in an instant and imported files need not be read
 // again.
 //
-// The file is a bbolt database: an import is one transaction, which a crash leaves done or not begun, and a second writer waits, then fails
-// with an error that says so. It knows nothing about where prices come from (market/trace reads files) or their use.
+// The file is a bbolt database: an import is one transaction, which a crash leaves complete or not begun, and a second
+// writer waits, then fails with a clear error. It knows nothing about where prices come from (market/trace reads files)
+// or their use.
 //
 // Bucket "prices" has one bucket for each pool, named as market.Pool prints it. In it, key "index" is the pool's Entry, and every other key
 // is a month as "2016-02" with the month's points as block.go writes them.
@@ -39,13 +40,13 @@ const (
 // lockWait is how long Open waits for another process that has the file open for writing.
 const lockWait = 5 * time.Second
 
-// Store is an open file of prices. It may be used by several goroutines.
+// Store is an open file of prices. It is safe for concurrent use.
 type Store struct {
 	path string
 	db   *bolt.DB
 }
 
-// Entry describes what the store holds of a pool.
+// Entry describes what the store holds for a pool.
 type Entry struct {
 	Pool   market.Pool `json:"pool"`
 	Points int         `json:"points"`
@@ -59,9 +60,9 @@ type Entry struct {
 // Import is the result of a call of Import.
 type Import struct {
 	Pools  int
-	Points int // given
+	Points int // in the input
 	New    int // not held before
-	// Conflicts are points with another price for a pool and an instant than the store held; the new one wins.
+	// Conflicts are points for which the store had another price for the same pool and instant; the new one wins.
 	Conflicts int
 }
 
@@ -80,7 +81,7 @@ func Open(path string) (*Store, error) {
 	return s, err
 }
 
-// OpenReadOnly opens a file that exists. Several processes may do so at once.
+// OpenReadOnly opens an existing file. Several processes may do so at once.
 func OpenReadOnly(path string) (*Store, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -105,10 +106,10 @@ func open(path string, o *bolt.Options) (*Store, error) {
 	return &Store{path: path, db: db}, nil
 }
 
-// HeadLength is how many bytes of a file IsStore needs.
+// HeadLength is the number of leading bytes that IsStore needs.
 const HeadLength = magicOffset + 4
 
-// IsStore reports whether a file that begins like this is a store.
+// IsStore reports whether a file with this beginning is a store.
 func IsStore(head []byte) bool {
 	if len(head) < HeadLength {
 		return false
@@ -119,7 +120,7 @@ func IsStore(head []byte) bool {
 // Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Import adds prices, in one transaction. Source is for its error.
+// Import adds prices in one transaction. Source appears in its error.
 func (s *Store) Import(markets []trace.Market, source string) (Import, error) {
 	done := Import{Pools: len(markets)}
 	err := s.db.Update(func(tx *bolt.Tx) error {

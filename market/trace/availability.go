@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Probes is a recording of one pool in SkyPilot's format (skypilot-org/spot-traces): at every tick, how many machines were available
-// (availability traces) or alive (preemption traces), and where it was recorded, at which price.
+// Probes is a recording of one pool in SkyPilot's format (skypilot-org/spot-traces): how many machines were available
+// (availability traces) or alive (preemption traces) at every tick, with its zone and prices.
 type Probes struct {
 	Availability *market.Availability
 	Every        time.Duration // between ticks
@@ -22,8 +22,8 @@ type Probes struct {
 	Prices       []market.PricePoint // changes only; none if the file has none
 }
 
-// mostProbes is how many bytes of a recording are read: eight million ticks, each of which takes twenty times as much memory. A
-// year has a hundred thousand.
+// mostProbes is the most bytes read of a recording: eight million ticks, each of which takes twenty times as much
+// memory. A year has a hundred thousand.
 const mostProbes = 16 << 20
 
 // probeFile is the form of the file.
@@ -85,7 +85,7 @@ func readAvailability(r io.Reader, begin time.Time) (*Probes, error) {
 	return p, err
 }
 
-// tickPrices returns the changes; a tick without a price has that of the previous tick.
+// tickPrices returns the changes; a tick without a price has the previous tick's.
 func tickPrices(prices []*float64, points []market.AvailabilityPoint) (out []market.PricePoint, err error) {
 	for i, price := range prices {
 		if price == nil {

@@ -25,7 +25,7 @@ type Summary struct {
 	Rounded       int       // prices with more than nine decimals, rounded to that
 	Conflicts     []RowNote // rows with another price for the same market and instant; the last one wins
 	Absurd        []RowNote // prices of 0, below 0 or above Options.MaxPrice, skipped
-	Holes         []Hole    // times for which prices were not recorded, the longest first
+	Holes         []Hole    // periods for which prices were not recorded, longest first
 	First, Last   time.Time // range of the points; zero without any
 }
 
@@ -43,7 +43,7 @@ func (s *Summary) Include(points int, first, last time.Time) {
 // RowNote is a row that deserves attention.
 type RowNote struct {
 	File  string // "" = unnamed
-	Line  int    // 0 = it is not about one row: files contradict each other
+	Line  int    // 0 = not one row: files contradict each other
 	Pool  market.Pool
 	At    time.Time
 	Price market.USD
@@ -95,7 +95,7 @@ type marketKey struct{ zone, kind string }
 type series struct {
 	pool   market.Pool
 	points []market.PricePoint // in file order
-	lines  []int               // of each point
+	lines  []int               // line of each point
 }
 
 func newCollector(o Options) *collector {
@@ -136,7 +136,7 @@ func (c *collector) tryAdd(r row) error {
 		}
 		return nil
 	}
-	if !c.options.Now.IsZero() && at.After(c.options.Now.Add(24*time.Hour)) { // of clocks and time zones
+	if !c.options.Now.IsZero() && at.After(c.options.Now.Add(24*time.Hour)) { // allows for clocks and time zones
 		c.summary.Future++
 		return nil
 	}
@@ -156,7 +156,8 @@ func (c *collector) tryAdd(r row) error {
 	return nil
 }
 
-// onVPC ends the products of accounts that had networks of EC2's first kind. Their prices are those of the same product without it.
+// onVPC is the suffix of products in accounts that had EC2's first kind of network. Their prices are those of the same
+// product without it.
 const onVPC = " (Amazon VPC)"
 
 // parsePrice parses an amount, optionally with a dollar sign, USD or an exponent, and rounds one with more decimals than billionths, which
@@ -209,7 +210,7 @@ func (c *collector) series(zone, kind string) (*series, error) {
 // JSON and CSV.
 func noPartOfName(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == ',' || r == '"' }
 
-// trace closes the collection.
+// trace finishes the collection.
 func (c *collector) trace() *Trace {
 	all := make([]*series, 0, len(c.markets))
 	for _, s := range c.markets {

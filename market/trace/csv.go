@@ -14,8 +14,8 @@ import (
 // header names the columns of the CSV form. Times are RFC 3339 UTC, prices dollars per instance hour.
 var header = []string{"timestamp", "zone", "instance_type", "product", "price"}
 
-// csvError converts the csv package's errors to our form; errors that are not about a line pass. Width returns the number of fields of the
-// first line.
+// csvError converts the csv package's errors to our form; errors that are not about a line are returned unchanged.
+// Width is the number of fields of the first line.
 func csvError(err error, width int) error {
 	var parse *csv.ParseError
 	if !errors.As(err, &parse) {

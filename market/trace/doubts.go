@@ -9,20 +9,20 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// maxSilence is how long a pool with a constant price has no row in EC2's history, which repeats an unchanged price about once a day. A
-// longer silence is missing data.
+// maxSilence is the longest interval between rows of a pool with a constant price in EC2's history, which repeats an
+// unchanged price about once a day. A longer silence is missing data.
 const maxSilence = 25 * time.Hour
 
 // unusual is how many times the usual interval a silence of a whole region must last if unchanged prices are not repeated.
 const unusual = 10
 
-// Hole is a time for which prices of a pool were not recorded.
+// Hole is a period for which a pool's prices were not recorded.
 type Hole struct {
 	Pool market.Pool
 	market.Hole
 }
 
-// region is what the markets of a region have in common: they were recorded together.
+// region is what a region's markets have in common: they were recorded together.
 type region struct {
 	markets  []Market
 	end      time.Time // of the last point
@@ -30,11 +30,11 @@ type region struct {
 	silences int       // of a pool, longer than maxSilence
 }
 
-// findHoles finds the holes of all markets, the longest first, and marks them in the histories. The definition of a hole depends on the
-// recording. If it repeats unchanged prices, like EC2's history, each pool is judged by itself: it has a hole wherever it is silent for
-// more than maxSilence, even at its end, while others continue. If it only has changes, a silent pool may be a calm one, so that a hole is
-// a time in which no pool of the region has a price: more than maxSilence, and more than ten times the length that nine of ten intervals in
-// the region do not exceed.
+// findHoles finds the holes of all markets, longest first, and marks them in the histories. The definition of a hole
+// depends on the recording. If it repeats unchanged prices, like EC2's history, each pool is judged by itself: it has a
+// hole wherever it is silent for more than maxSilence, even at its end, while others continue. If it only has changes,
+// a silent pool may be a calm one, so a hole is a period in which no pool of the region has a price: more than
+// maxSilence, and more than ten times the length that nine of ten intervals in the region do not exceed.
 func findHoles(markets []Market) (holes []Hole) {
 	regions := map[[2]string]*region{}
 	var order []*region
@@ -96,7 +96,7 @@ func (r *region) look(h *market.History) {
 	r.silences += len(silences(h, r.end))
 }
 
-// silences returns the times for which a pool has no price for longer than maxSilence, until the end of the recording.
+// silences returns the periods in which a pool has no price for longer than maxSilence, until the end of the recording.
 func silences(h *market.History, end time.Time) (holes []market.Hole) {
 	points := pointsOf(h)
 	for i := range points {
@@ -111,7 +111,7 @@ func silences(h *market.History, end time.Time) (holes []market.Hole) {
 	return holes
 }
 
-// common returns the unusually long times in which no pool has a price.
+// common returns the unusually long periods in which no pool has a price.
 func (r *region) common() (holes []market.Hole) {
 	var all []time.Time
 	for _, m := range r.markets {
@@ -150,7 +150,7 @@ func within(holes []market.Hole, h *market.History) (out []market.Hole) {
 	return out
 }
 
-// contradictions lists the instants for which points of several files have different prices of a pool.
+// contradictions lists the instants at which several files have different prices for a pool.
 func (s *Summary) contradictions(pool market.Pool, points []market.PricePoint) {
 	points = slices.Clone(points)
 	slices.SortStableFunc(points, func(a, b market.PricePoint) int { return a.At.Compare(b.At) })
@@ -213,7 +213,7 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// more returns how many there are besides the displayed one.
+// more mentions how many there are in addition to the displayed one.
 func more(n int) string {
 	if n == 1 {
 		return ""

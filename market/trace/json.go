@@ -155,7 +155,7 @@ func (j *jsonReader) record(text json.RawMessage) error {
 	var r record
 	err := json.Unmarshal(text, &r)
 	if other := map[string]json.RawMessage{}; err == nil && r.missing() != "" && json.Unmarshal(text, &other) == nil {
-		for _, list := range []string{historyField, "value"} { // as ConvertTo-Json calls a list's elements
+		for _, list := range []string{historyField, "value"} { // ConvertTo-Json's names for a list
 			var page []json.RawMessage
 			if json.Unmarshal(other[list], &page) != nil {
 				continue

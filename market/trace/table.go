@@ -26,7 +26,7 @@ var columnNames = map[string][]string{
 type columns struct {
 	timestamp, zone, kind, product, price int
 	clock                                 int  // the time of day, if timestamp is only the date
-	comma                                 bool // is the decimal point
+	comma                                 bool // commas are decimal points
 }
 
 func (c columns) row(fields []string, line int, product string) row {
@@ -57,7 +57,7 @@ func readTable(in *bufio.Reader, c *collector) error {
 	first := firstLine(string(head))
 	_, below, _ := strings.Cut(string(head), first)
 	below = firstLine(below)
-	framed := strings.Contains(first, "|") && below != "" && separatorLine.MatchString(below) // as psql shows tables
+	framed := strings.Contains(first, "|") && below != "" && separatorLine.MatchString(below) // psql's table format
 	switch {
 	case first == "":
 		return errors.New("empty file")
@@ -231,7 +231,7 @@ func columnsByShape(fields []string) map[string]int {
 var timeForms = []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05",
 	"2006-01-02 15:04", "2006-01-02 15:04:05 MST", "2006/01/02 15:04:05"}
 
-// parseTime reads a time, also as seconds or milliseconds since 1970.
+// parseTime parses a time, also as seconds or milliseconds since 1970.
 func parseTime(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if since, found := strings.CutPrefix(text, "/Date("); found { // PowerShell

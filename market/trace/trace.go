@@ -1,9 +1,9 @@
 // Package trace reads and writes price-history files: tables with the usual columns, and the output of `aws ec2
 // describe-spot-price-history`, plain or compressed.
 //
-// It works on readers and writers and does not know where files are. A line that it cannot read is an error with its number. Doubtful lines
-// (duplicates, contradictions, absurd prices) and times that were not recorded are in a Summary, so that nothing is dropped silently;
-// commands print Doubts.
+// It works on readers and writers and does not know where files are. A line that it cannot read is an error with its
+// number. Doubtful lines (duplicates, contradictions, absurd prices) and periods that were not recorded are in a
+// Summary, so that nothing is dropped silently; commands print Doubts.
 package trace
 
 import (
@@ -23,7 +23,7 @@ const LinuxUNIX = "Linux/UNIX"
 
 // Options select what to read. The zero value reads EC2's Linux/UNIX prices.
 type Options struct {
-	Provider string     // of the pools; "" = "ec2"
+	Provider string     // provider of the pools; "" = "ec2"
 	Product  string     // the only product to keep; "" = LinuxUNIX
 	MaxPrice market.USD // prices above are absurd and skipped; 0 = 10,000 dollars per hour
 	File     string     // for messages; "" = unnamed
@@ -67,7 +67,7 @@ func (t *Trace) History(pool market.Pool) *market.History {
 	return t.Markets[i].History
 }
 
-// Of returns the markets of price points, sorted by pool.
+// Of converts price points to markets, sorted by pool.
 func Of(points map[market.Pool][]market.PricePoint) []Market {
 	markets := make([]Market, 0, len(points))
 	for pool, of := range points {

@@ -18,10 +18,10 @@ import (
 	"github.com/tierml/tierml/program/filenames"
 )
 
-// A program changes its folder while it is read, and may be hostile. So nothing is looked up by a path twice: names are resolved below an open
-// folder (os.Root), no open waits for the other end of a pipe, and what counts is the file that was opened.
+// A program changes its folder while it is being read, and may be hostile. So no path is resolved twice: names are
+// resolved below an open folder (os.Root), no open waits for the other end of a pipe, and only the opened file counts.
 
-// openFolder opens the directory. Nil = it does not exist. One that is a link is refused: it could lead anywhere.
+// openFolder opens the directory. Nil = it does not exist. It refuses a link, which could lead anywhere.
 func openFolder(dir string) (*os.Root, error) {
 	parent, err := os.OpenRoot(filepath.Dir(dir))
 	if err != nil {
@@ -29,7 +29,7 @@ func openFolder(dir string) (*os.Root, error) {
 	}
 	defer parent.Close()
 	name := filepath.Base(dir)
-	root, err := parent.OpenRoot(name + "/.") // the dot refuses a pipe; opening that would wait
+	root, err := parent.OpenRoot(name + "/.") // the dot rejects a pipe; opening that would wait
 	if err != nil {
 		return nil, gone(err)
 	}
@@ -46,7 +46,7 @@ func openFolder(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// gone drops the error that there is no such file.
+// gone drops the error for a missing file.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -54,16 +54,17 @@ func gone(err error) error {
 	return err
 }
 
-// listing is what is in the directory, sorted by path. Sorted lists of many files are compared several times faster than maps.
+// listing is the directory's contents, sorted by path. Comparing sorted lists of many files is several times faster
+// than comparing maps.
 type listing []found
 
-// found is something in the directory, by its path below it.
+// found is an item in the directory, by its path below it.
 type found struct {
 	name string
 	stat
 }
 
-// next drops what comes before a name, and returns what has it; nil = nothing.
+// next drops items before a name, and returns the stat of that name; nil = none.
 func (l *listing) next(name string) *stat {
 	for rest := *l; ; rest = rest[1:] {
 		if len(rest) == 0 || rest[0].name >= name {
@@ -90,15 +91,16 @@ func (p *pass) list() (listing, error) {
 	return w.appendTo(make(listing, 0, len(p.listed)), "."), nil
 }
 
-// walk goes through folders, several at a time: most of it is system calls.
+// walk reads folders, several at a time: most of the time goes to system calls.
 type walk struct {
 	*pass
 	others  errgroup.Group
 	mu      sync.Mutex
-	folders map[string]listing // what is in each, without what is in its folders
+	folders map[string]listing // each folder's items, without those of its subfolders
 }
 
-// in lists a folder and those in it. One that was replaced since it was listed is passed over: the next list shows what is there.
+// in lists a folder and its subfolders. It skips a folder that was replaced since it was listed: the next list shows
+// its contents.
 func (w *walk) in(dir string, listed *stat) error {
 	here, err := w.folder(dir, listed)
 	if err != nil {
@@ -121,9 +123,9 @@ func (w *walk) in(dir string, listed *stat) error {
 	return nil
 }
 
-// appendTo adds what is in a folder and below it.
+// appendTo adds the contents of a folder and of everything below it.
 func (w *walk) appendTo(all listing, dir string) listing {
-	var later []string // folders whose contents are still to come: a-b sorts between a and a/b
+	var later []string // folders whose contents come later: a-b sorts between a and a/b
 	for _, f := range w.folders[dir] {
 		for n := len(later); n > 0 && later[n-1]+"/" < f.name; n = len(later) {
 			all = w.appendTo(all, later[n-1])
@@ -140,7 +142,7 @@ func (w *walk) appendTo(all listing, dir string) listing {
 	return all
 }
 
-// folder returns what is in a folder, without what is in its folders, sorted.
+// folder returns a folder's items, without those of its subfolders, sorted.
 func (p *pass) folder(dir string, listed *stat) (listing, error) {
 	file, err := p.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -170,31 +172,32 @@ func (p *pass) folder(dir string, listed *stat) (listing, error) {
 		if err != nil {
 			return nil, &fs.PathError{Op: "lstat", Path: path.Join(p.config.Dir, dir, name), Err: err}
 		}
-		if s.isRegular() || s.isLink() || s.isDir() { // sockets, pipes and devices are not state
+		if s.isRegular() || s.isLink() || s.isDir() { // sockets, pipes and devices are not part of the state
 			here = append(here, found{within + name, s})
 		}
 	}
 	return here, nil
 }
 
-// unlessReplaced returns the error of opening a file, unless something else has or had its name since it was listed. Inode numbers are used
-// again, so what the open met counts first: a plain file or folder gives none of these errors.
+// unlessReplaced returns the error of opening a file, unless the name now belongs, or belonged, to something else since
+// it was listed. Inode numbers are reused, so the kind of error counts first: a plain file or folder causes none of
+// these.
 func (p *pass) unlessReplaced(name string, listed *stat, err error) error {
 	for _, met := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.ENXIO} {
 		if errors.Is(err, met) {
 			return nil
 		}
 	}
-	if strings.Contains(err.Error(), "path escapes from parent") { // of os.Root, which has no name for it: a link out
+	if strings.Contains(err.Error(), "path escapes from parent") { // from os.Root, which has no exported error for a link that leads out
 		return nil
 	}
 	if now, failed := p.lstat(name); failed != nil || listed != nil && !now.sameFile(*listed) {
-		return nil //nolint:nilerr // it is another file's
+		return nil //nolint:nilerr // the error belongs to another file
 	}
 	return err
 }
 
-// openFile opens a file to read. Nil = it is no regular file any more, or not the directory's alone.
+// openFile opens a file for reading. Nil = it is no longer a regular file, or has names outside the directory.
 func (p *pass) openFile(name string, listed stat) (*os.File, stat, error) {
 	file, err := p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -207,11 +210,12 @@ func (p *pass) openFile(name string, listed stat) (*os.File, stat, error) {
 	return file, now, nil
 }
 
-// looks is how often the names of a file are compared: a program can move one name about, but not in step with all.
+// looks is how often a file's names are compared: a program can move one name about, but not in step with every
+// comparison.
 const looks = 3
 
-// ours reports whether all names of a file are in the directory: one that has another elsewhere is not the program's state. A link into the
-// directory must not bring in what is outside.
+// ours reports whether all names of a file are in the directory: a file with another name elsewhere is not the
+// program's state. A link into the directory must not bring in files from outside.
 func (p *pass) ours(name string, file stat) bool {
 	if file.links <= 1 {
 		return true

@@ -25,20 +25,20 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// chunkBytes is how files are cut: large enough that a store's time per object does not matter, small enough that a change of some rows of
-// a table sends little.
+// chunkBytes is the size of files' chunks: large enough that a store's time per object does not matter, small enough
+// that a change of a few rows of a table sends little.
 const chunkBytes = 4 << 20
 
-// mostManifest bounds what a manifest may take of memory: 4 MiB per chunk of 64 characters make it good for 16 TB.
+// mostManifest bounds a manifest's memory: 64 characters per chunk of 4 MiB allow 16 TB.
 const mostManifest = 256 << 20
 
 // newest is the version of manifests that this program writes. Version 1 had neither packs nor holes.
 const newest = 2
 
-// hole stands for a chunk that a file has no data for.
+// hole represents a chunk for which a file has no data.
 const hole = ""
 
-// Manifest is one generation of a directory: everything that was in it at one moment. It never changes.
+// Manifest is one generation of a directory: everything in it at one moment. It never changes.
 type Manifest struct {
 	Version int     `json:"version"`
 	Key     string  `json:"key"`
@@ -46,7 +46,7 @@ type Manifest struct {
 	Number  uint64  `json:"number"` // counts the saves of an attempt
 	Step    int64   `json:"step,omitempty"`
 	Files   []Entry `json:"files"` // sorted by path
-	// Of a gang: the ranks that saved in the same round of the same attempt are one set, if all have.
+	// For a gang: the ranks' saves in one round of one attempt are a set, if all ranks saved.
 	Round uint64 `json:"round,omitempty"`
 	Ranks int    `json:"ranks,omitempty"`
 	// Packs are the objects that entries refer to.
@@ -60,13 +60,14 @@ type Entry struct {
 	Changed time.Time `json:"changed,omitzero"`
 	Size    int64     `json:"size,omitempty"`
 	Chunks  []string  `json:"chunks,omitempty"` // SHA-256 of each; empty = a hole
-	Pack    int       `json:"pack,omitempty"`   // 1 = its one chunk is in the manifest's first pack; 0 = each is an object of its own
-	At      int64     `json:"at,omitempty"`     // where in the pack
+	Pack    int       `json:"pack,omitempty"`   // 1 = its only chunk is in the manifest's first pack; 0 = each chunk is an object of its own
+	At      int64     `json:"at,omitempty"`     // offset in the pack
 	Link    string    `json:"link,omitempty"`
 	Dir     bool      `json:"dir,omitempty"`
 }
 
-// Name returns the manifest's name below its key. Names sort by age: an attempt's saves come after all of the attempts before it.
+// Name returns the manifest's name below its key. Names sort by age: an attempt's saves come after all of the attempts
+// before it.
 func (m *Manifest) Name() string { return fmt.Sprintf("%08d-%08d", m.Attempt, m.Number) }
 
 // Bytes returns the size of all files.
@@ -77,7 +78,7 @@ func (m *Manifest) Bytes() (n int64) {
 	return n
 }
 
-// entry returns what a generation has of a file, if anything.
+// entry returns a file's entry in the generation, or an empty one.
 func (m *Manifest) entry(name string) Entry {
 	if m == nil {
 		return Entry{}
@@ -89,7 +90,7 @@ func (m *Manifest) entry(name string) Entry {
 	return m.Files[i]
 }
 
-// place notes where the chunks are.
+// place records where the chunks are.
 func (m *Manifest) place(find func(chunk string) (place, bool)) {
 	m.Packs = nil
 	numbers, pack, number := map[string]int{}, "", 0
@@ -114,7 +115,7 @@ func (m *Manifest) place(find func(chunk string) (place, bool)) {
 	}
 }
 
-// objects yields those that the generation consists of, some more than once.
+// objects yields the generation's objects, some more than once.
 func (m *Manifest) objects() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, pack := range m.Packs {
@@ -132,9 +133,10 @@ func (m *Manifest) objects() iter.Seq[string] {
 	}
 }
 
-// encode returns the manifest's form in the store, and its digest. Encoding many entries takes a while, so parts are encoded at the same time.
+// encode returns the manifest as stored, and its digest. Encoding many entries takes a while, so parts are encoded
+// concurrently.
 func (m *Manifest) encode() (text []byte, digest string, err error) {
-	const files = `"files":[` // once: in a name the quotes would be escaped
+	const files = `"files":[` // occurs once: within a name the quotes would be escaped
 	whole := *m
 	whole.Files = []Entry{}
 	text, err = json.Marshal(whole)
@@ -166,10 +168,10 @@ func (m *Manifest) encode() (text []byte, digest string, err error) {
 	return text, hex.EncodeToString(sum[:]), nil
 }
 
-// usualEntry is about how many bytes an entry has.
+// usualEntry is an entry's approximate size in bytes.
 const usualEntry = 256
 
-// append adds an entry as json.Marshal writes it; for a file of one chunk, which most are, in a fraction of the time.
+// append adds an entry as json.Marshal writes it; for files of one chunk, as most are, in a fraction of the time.
 func (e Entry) append(text []byte) ([]byte, error) {
 	if e.Size == 0 || len(e.Chunks) != 1 || e.Link != "" || e.Dir || !plain(e.Path) || !plain(e.Chunks[0]) {
 		entry, err := json.Marshal(e)
@@ -199,7 +201,7 @@ func (e Entry) append(text []byte) ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// plain reports whether JSON has a string as it is.
+// plain reports whether JSON writes a string unchanged.
 func plain(s string) bool {
 	for i := range len(s) {
 		if !asItIs[s[i]] {
@@ -217,10 +219,10 @@ var asItIs = func() (is [256]bool) {
 	return is
 }()
 
-// ErrDamaged is for a generation that cannot be restored as it was saved.
+// ErrDamaged means that a generation cannot be restored as it was saved.
 var ErrDamaged = errors.New("the saved state is damaged")
 
-// Read reads a manifest of a key. With a digest, it must be this one.
+// Read reads one of a key's manifests. If a digest is given, the manifest must have it.
 func Read(ctx context.Context, store, key, name, digest string) (*Manifest, error) {
 	text, err := readAll(ctx, manifestName(store, key, name), mostManifest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -246,7 +248,7 @@ func Read(ctx context.Context, store, key, name, digest string) (*Manifest, erro
 	return &m, m.check()
 }
 
-// check refuses what would be written outside of the directory, or differs from what it claims to be.
+// check refuses entries that would be written outside the directory, and entries that contradict themselves.
 func (m *Manifest) check() error {
 	for _, e := range m.Files {
 		if !filepath.IsLocal(filepath.FromSlash(e.Path)) {
@@ -279,7 +281,7 @@ func isSum(name string) bool {
 	return len(name) == 2*sha256.Size && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// localLink reports whether a link stays in the directory.
+// localLink reports whether a link stays within the directory.
 func localLink(from, to string) bool {
 	return !path.IsAbs(to) && filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(from), to)))
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// With a marker, a directory counts as a whole: once a file of that name is in it that was written after everything next to and below it. Until
-// then what the previous generation has of the directory still counts, and a directory that never had a marker does not count.
+// With a marker, a directory is complete once it has a file of that name that is newer than everything next to and
+// below it. Until then the previous generation's version of the directory still counts, and a directory that never had
+// a marker does not count.
 //
-// File times are coarse: a whole checkpoint may be written within one tick of the clock, and so may the first file of the next. Where times tie,
-// the order in which the system reported the changes decides (order).
+// File times are coarse: a whole checkpoint may be written within one tick of the clock, and so may the next one's
+// first file. Where times tie, the order in which the system reported the changes decides (order).
 
-// marked sorts the directories that hold the marker: complete ones, and those in which something is newer than it.
+// marked returns the directories with the marker: complete ones, and those with something newer than it.
 func (p *pass) marked(all listing) (complete, torn []string) {
 	var dirs []string
 	markers, late := map[string]stat{}, map[string]bool{} // by directory
@@ -47,7 +48,7 @@ func (p *pass) marked(all listing) (complete, torn []string) {
 	return complete, torn
 }
 
-// nearest returns the innermost directory of a list that a name is in.
+// nearest returns the innermost directory in a list that contains a name.
 func nearest(dirs []string, name string) (found string, ok bool) {
 	for _, dir := range dirs {
 		if within(dir, name) && (!ok || found == "." || dir != "." && len(dir) > len(found)) {
@@ -70,7 +71,7 @@ func (p *pass) onlyMarked(all listing) listing {
 	})
 }
 
-// dirsOf returns the directories of what onlyMarked has left: all are complete, whatever has happened since.
+// dirsOf returns the directories of what onlyMarked has left: all are complete, whatever happened since.
 func (p *pass) dirsOf(wanted listing) (dirs []string) {
 	for _, f := range wanted {
 		if path.Base(f.name) == p.config.Marker {
@@ -80,7 +81,7 @@ func (p *pass) dirsOf(wanted listing) (dirs []string) {
 	return dirs
 }
 
-// changedDirs returns the marked directories in which something differs between two lists, or changed in between.
+// changedDirs returns the marked directories that differ between two lists, or changed in between.
 func (p *pass) changedDirs(a, b listing, seen uint64) (changed []string) {
 	complete := p.dirsOf(a)
 	for _, dir := range complete {
@@ -108,8 +109,8 @@ func (p *pass) changedDirs(a, b listing, seen uint64) (changed []string) {
 	return changed
 }
 
-// asBefore puts what the generation before has of directories that are not complete now in the place of their present ones. A directory that is gone
-// is gone.
+// asBefore replaces incomplete directories by their versions in the previous generation. A deleted directory stays
+// deleted.
 func (p *pass) asBefore(entries []Entry, now listing, changed []string) []Entry {
 	if p.config.Marker == "" {
 		return entries

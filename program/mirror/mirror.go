@@ -1,6 +1,7 @@
-// Package mirror keeps copies of a directory in a store: incremental, by content, and in generations. Files are cut into chunks that are named
-// by their SHA-256, and small ones are packed together; what the store has is not sent again. A generation is a manifest that lists every file, and
-// counts once the manifest is written, after all of its chunks. The two newest are kept. It knows nothing about the files' contents and writers.
+// Package mirror keeps copies of a directory in a store: incremental, by content, and in generations. Files are cut
+// into chunks that are named by their SHA-256, and small ones are packed together; nothing that the store has is sent
+// again. A generation is a manifest that lists every file; it counts once the manifest is written, after all of its
+// chunks. The two newest are kept. It knows nothing about the files' contents and writers.
 //
 // In the store, below state/KEY:
 //
@@ -29,25 +30,25 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// parallel is how many chunks are hashed and sent at a time. More would take memory and processors from the program.
+// parallel is how many chunks are hashed and sent concurrently. More would take memory and processors from the program.
 const parallel = 4
 
-// Config says what is mirrored to where.
+// Config configures a mirror.
 type Config struct {
 	Store   string // URL or directory
-	Key     string // whose state it is below the store
-	Attempt uint64 // of the program that writes; newer ones take over
+	Key     string // name of the state below the store
+	Attempt uint64 // attempt of the program that writes; newer ones take over
 	Dir     string
-	// Rank and Ranks are of a gang, whose ranks have a state each, and KeyOf names it; 0 ranks = it is no gang.
+	// Rank and Ranks describe a gang, whose ranks have a state each, with the key KeyOf(rank); 0 ranks = no gang.
 	Rank, Ranks int
 	KeyOf       func(rank int) string
-	// Room returns an error where the disk of Dir does not have this many bytes; nil = not checked before a
-	// restore.
+	// Room returns an error if the disk of Dir does not have room for this many bytes; nil = no check
+	// before a restore.
 	Room   func(bytes int64) error
-	Marker string // if set, only directories that hold a file of this name are complete, and only while nothing in them is newer than it
+	Marker string // if set, a directory is complete only if it has a file of this name and nothing in it is newer
 }
 
-// Mirror writes the generations of one attempt. One goroutine saves at a time.
+// Mirror writes the generations of one attempt. Only one goroutine may save at a time.
 //
 // Invariant: a generation whose manifest is in the store can be restored. Its chunks are written before the manifest, and those of the two
 // newest generations are never removed.
@@ -59,30 +60,30 @@ type Config struct {
 //  3. It looks at the claim again, as sending takes time, and writes the manifest. From then on the generation counts.
 //  4. It looks at the claim once more, and removes what only older generations used.
 //
-// The claim is no lock: a newer attempt may begin between a look and a write. Manifests sort by attempt first, so that a late one of an older
-// attempt is never taken for the newest.
+// The claim is not a lock: a newer attempt may begin between a check and a write. Manifests sort by attempt first, so
+// that a late one of an older attempt never counts as the newest.
 type Mirror struct {
 	config Config
 	writer string // distinguishes two writers of the same attempt
 	number uint64
-	kept   []*Manifest // generations in the store that count, newest first, at most two
-	swept  bool        // what earlier attempts left behind is gone
+	kept   []*Manifest // valid generations in the store, newest first, at most two
+	swept  bool        // the leftovers of earlier attempts are deleted
 	rate   rate
 
 	mu     sync.Mutex
-	stored map[string]int64 // sizes of the chunks and packs that the store has: those of kept, and what was sent since
-	places map[string]place // what is in the packs
-	stale  map[string]bool  // packs that are to be replaced
+	stored map[string]int64 // sizes of the chunks and packs in the store: those of kept, and those sent since
+	places map[string]place // contents of the packs
+	stale  map[string]bool  // packs to be replaced
 	looked []*look          // sorted by path
-	order  *order           // of changes, where a marker is used; nil = unknown
+	order  *order           // order of changes, if a marker is used; nil = unknown
 }
 
-// look is what a file was when it was read.
+// look is the state of a file when it was read.
 type look struct {
 	stat
 	at    time.Time
 	entry Entry
-	whole bool // the file did not change while it was read, whatever has its name by now
+	whole bool // the file did not change while it was read, even if it has since been replaced
 }
 
 // claim is the object that names the writer.
@@ -91,10 +92,11 @@ type claim struct {
 	Writer  string `json:"writer"`
 }
 
-// ErrTakenOver is for a writer that is no longer the newest: what it has is not saved, so that the states of two machines never mix.
+// ErrTakenOver means that the writer is no longer the newest: its state is not saved, so that the states of two
+// machines never mix.
 var ErrTakenOver = errors.New("a newer attempt has taken over")
 
-// Open claims the key for an attempt. An attempt that is older than the one in the store gets ErrTakenOver.
+// Open claims the key for an attempt. It returns ErrTakenOver if the store has a newer attempt.
 func Open(ctx context.Context, config Config) (*Mirror, error) {
 	if config.Key == "" || strings.ContainsAny(config.Key, "/\\") || strings.HasPrefix(config.Key, ".") {
 		return nil, fmt.Errorf("%q is no name for a state", config.Key)
@@ -112,15 +114,16 @@ func Open(ctx context.Context, config Config) (*Mirror, error) {
 // Close ends the mirror.
 func (m *Mirror) Close() { m.order.close() }
 
-// Watch takes in what the system has reported of changes: now and then while the program runs, or too much of it waits.
+// Watch reads the system's reports of changes; call it from time to time while the program runs, before too many are
+// queued.
 func (m *Mirror) Watch() { m.order.now() }
 
 func newMirror(config Config) *Mirror {
 	return &Mirror{config: config, writer: rand.Text(), stored: map[string]int64{}, places: map[string]place{}}
 }
 
-// claim checks that there is no newer writer. A claim of an older attempt is replaced: two that started at the same time may have
-// written theirs in any order.
+// claim checks that there is no newer writer. It replaces an older attempt's claim: two attempts that started at the
+// same time may have written theirs in any order.
 func (m *Mirror) claim(ctx context.Context, first bool) error {
 	name := location.Join(m.config.Store, "state", m.config.Key, "claim.json")
 	var there claim
@@ -148,7 +151,7 @@ func (m *Mirror) claim(ctx context.Context, first bool) error {
 	return writeAll(ctx, name, text)
 }
 
-// Latest returns the newest generation that this writer knows: saved or restored by it. Nil = none.
+// Latest returns the newest generation that this writer saved or restored. Nil = none.
 func (m *Mirror) Latest() *Manifest {
 	if len(m.kept) == 0 {
 		return nil
@@ -162,34 +165,34 @@ type Saved struct {
 	Step             int64
 	Bytes            int64    // of all files
 	Sent             int64    // bytes of new chunks
-	Left             []string // files that were being written: their former versions, if any, still count
-	Foreign          []string // links that lead out of the directory, and files that have a name outside of it
+	Left             []string // files that were being written: their previous versions, if any, still count
+	Foreign          []string // links that lead out of the directory, and files with a name outside it
 }
 
-// Selection says which files a save includes.
+// Selection determines which files a save includes.
 type Selection struct {
 	Step int64
-	// StepOf finds the step in what is saved, where it can be known from there. Nil = it cannot.
+	// StepOf returns the step of the saved files, if they show it. Nil = they do not.
 	StepOf func([]Entry) (step int64, ok bool)
-	// Open returns the files that are open for writing, with their full names; true = only to append. They are not complete, unless they have
-	// been quiet for a while. Nil = unknown.
+	// Open returns the files that are open for writing, with their full names; true = only for appending. They are
+	// incomplete, unless they have not changed for a while. Nil = unknown.
 	Open func() map[string]bool
-	// Unfinished reports whether a file must be left out whatever it looks like. Nil = none.
+	// Unfinished reports whether a file must be left out in any case. Nil = none.
 	Unfinished func(full string) bool
-	// Last is for a save after which nothing follows: tidying up the store would only take time.
+	// Last marks the final save: tidying up the store would only take time.
 	Last bool
-	// Round is that of a gang in which all ranks save; 0 = none.
+	// Round is the round of a gang in which all ranks save; 0 = none.
 	Round uint64
 }
 
-// Send sends the chunks of files that are complete, without a new generation: what is sent ahead need not be sent at a deadline.
+// Send sends the chunks of complete files, without a new generation: what is sent ahead need not be sent at a deadline.
 func (m *Mirror) Send(ctx context.Context, what Selection) (sent int64, err error) {
 	p := m.pass(what)
 	_, err = p.run(ctx)
 	return p.sent.Load(), err
 }
 
-// Save makes a new generation of what is complete now.
+// Save makes a new generation of the files that are complete now.
 func (m *Mirror) Save(ctx context.Context, what Selection) (Saved, error) {
 	if err := m.claim(ctx, false); err != nil {
 		return Saved{}, err
@@ -219,7 +222,7 @@ func (m *Mirror) Save(ctx context.Context, what Selection) (Saved, error) {
 	if err != nil {
 		return Saved{}, err
 	}
-	// Sending took a while.
+	// Sending took a while, so check the claim again.
 	if err := m.claim(ctx, false); err != nil {
 		return Saved{}, err
 	}
@@ -230,7 +233,7 @@ func (m *Mirror) Save(ctx context.Context, what Selection) (Saved, error) {
 	m.rate.measured(sent, time.Since(began))
 	dropped := m.keep(next)
 	if !what.Last {
-		// The generation counts. What cannot be tidied up costs a little space, and the next save tries again.
+		// The generation now counts. A failure to tidy up costs a little space, and the next save tries again.
 		_ = m.tidy(ctx, dropped)
 	}
 	return Saved{Manifest: next.Name(), Digest: digest, Step: next.Step, Bytes: next.Bytes(), Sent: sent, Left: p.left, Foreign: p.foreign}, nil
@@ -246,7 +249,7 @@ func (m *Mirror) keep(next *Manifest) (dropped []*Manifest) {
 	return dropped
 }
 
-// tidy removes what only dropped generations used. The first time it also looks for what earlier attempts left behind.
+// tidy removes what only dropped generations used. The first time it also removes leftovers of earlier attempts.
 func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
 	manifests, chunks, used := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, d := range dropped {
@@ -269,7 +272,7 @@ func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
 			return err
 		}
 	}
-	// A writer that was taken over must not remove what the newer one builds on.
+	// A writer that was taken over must not remove what the newer one relies on.
 	if err := m.claim(ctx, false); err != nil {
 		return err
 	}
@@ -292,13 +295,13 @@ func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
 	return nil
 }
 
-// lacks reports whether a chunk is not in the store.
+// lacks reports whether the store does not have a chunk.
 func (m *Mirror) lacks(chunk string) bool {
 	_, ok := m.find(chunk)
 	return !ok && chunk != hole
 }
 
-// leftovers adds what is in the store and belongs to no generation that counts: of attempts before this one.
+// leftovers adds objects in the store that belong to no valid generation: those of earlier attempts.
 func (m *Mirror) leftovers(ctx context.Context, manifests, chunks, used map[string]bool) error {
 	there, err := Manifests(ctx, m.config.Store, m.config.Key)
 	if err != nil {
@@ -321,18 +324,18 @@ func (m *Mirror) leftovers(ctx context.Context, manifests, chunks, used map[stri
 	return nil
 }
 
-// rate is how fast chunks reach the store.
+// rate is the speed at which chunks reach the store.
 type rate struct {
 	mu        sync.Mutex
 	perSecond float64
 }
 
 const (
-	// guess is assumed until something was measured: 20 MB/s, which a small machine reaches to an object store in its region.
+	// guess is assumed before any measurement: 20 MB/s, which a small machine reaches to an object store in its region.
 	guess = 20e6
-	// enough is what must have been sent for the time to depend on the bytes.
+	// enough is the least amount sent for the time to depend on the bytes.
 	enough = 1 << 20
-	// latest is the weight of a new measurement against all before.
+	// latest is the weight of a new measurement relative to all earlier ones.
 	latest = 0.5
 )
 

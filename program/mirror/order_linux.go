@@ -12,24 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// order knows in which order files of a directory changed, from inotify. Events wait in the kernel until somebody looks: there is no goroutine.
-// What it cannot know is not before anything: where too many events waited, and what was not seen because a folder was too new.
+// order records the order in which a directory's files changed, from inotify. Events queue in the kernel until they are
+// read: there is no goroutine. Unknown changes do not count as earlier than anything: those lost to a full queue, and
+// those in a folder too new to be watched.
 type order struct {
 	mu      sync.Mutex
 	dir     string
 	fd      int
 	folders map[int32]string  // by watch descriptor
-	since   map[string]uint64 // a folder is watched
-	last    map[string]uint64 // change of each file; those without one have none since their folder is watched. Of folders, with a slash, below them
-	count   uint64            // of changes
-	lost    uint64            // what changed before is unknown
+	since   map[string]uint64 // when each folder began to be watched
+	last    map[string]uint64 // last change of each file; missing = none since its folder was watched. For folders, with a slash: of everything below them
+	count   uint64            // number of changes
+	lost    uint64            // the order of changes before this is unknown
 	buffer  []byte
 }
 
 const changes = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_MOVE_SELF | unix.IN_DELETE | unix.IN_ATTRIB | unix.IN_ONLYDIR |
 	unix.IN_DONT_FOLLOW | unix.IN_EXCL_UNLINK
 
-// newOrder watches a directory. Where the system has no room for it, all is unknown.
+// newOrder watches a directory. If the system has no room for it, everything is unknown.
 func newOrder(dir string) *order {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -52,7 +53,7 @@ func (o *order) close() {
 	}
 }
 
-// watch adds a folder and what is below it.
+// watch watches a folder and everything below it.
 func (o *order) watch(name string) {
 	if o.fd < 0 {
 		return
@@ -61,7 +62,7 @@ func (o *order) watch(name string) {
 	wd, err := unix.InotifyAddWatch(o.fd, full, changes)
 	if err != nil {
 		if os.IsNotExist(err) || errors.Is(err, unix.ENOTDIR) {
-			return // gone again
+			return // already deleted
 		}
 		o.count++
 		o.lost = o.count
@@ -73,7 +74,7 @@ func (o *order) watch(name string) {
 	}
 	entries, err := os.ReadDir(full)
 	if err != nil {
-		return // gone again
+		return // already deleted
 	}
 	for _, e := range entries {
 		if e.IsDir() {
@@ -82,7 +83,7 @@ func (o *order) watch(name string) {
 	}
 }
 
-// now takes in what has happened, and returns the number of the last change.
+// now reads queued events, and returns the number of the last change.
 func (o *order) now() uint64 {
 	if o == nil {
 		return 0
@@ -121,7 +122,7 @@ func (o *order) take(wd int32, mask uint32, name string) {
 	switch {
 	case mask&unix.IN_Q_OVERFLOW != 0:
 		o.lost = o.count
-		o.watch(".") // folders may have been made
+		o.watch(".") // folders may have been created
 		return
 	case mask&unix.IN_IGNORED != 0:
 		delete(o.folders, wd)
@@ -147,7 +148,7 @@ func (o *order) take(wd int32, mask uint32, name string) {
 	o.touch(below)
 }
 
-// touch notes that something changed in a folder and all that it is in.
+// touch records a change in a folder and in its parents.
 func (o *order) touch(name string) {
 	for name != "." {
 		name = path.Dir(name)
@@ -155,7 +156,7 @@ func (o *order) touch(name string) {
 	}
 }
 
-// changed reports whether anything below a folder changed after a change. What is unknown has not.
+// changed reports whether anything below a folder changed after the given change. Unknown counts as unchanged.
 func (o *order) changed(seen uint64, dir string) bool {
 	if o == nil {
 		return false
@@ -178,7 +179,7 @@ func (o *order) before(name, marker string) bool {
 		return false
 	}
 	of, mark := o.last[name], o.last[marker]
-	if since, ok := o.since[path.Dir(marker)]; mark == 0 { // it is as it was when its folder began to be watched
+	if since, ok := o.since[path.Dir(marker)]; mark == 0 { // unchanged since its folder began to be watched
 		return ok && of == 0 && o.lost <= since
 	}
 	return mark > max(of, o.lost)

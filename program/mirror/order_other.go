@@ -2,7 +2,7 @@
 
 package mirror
 
-// order knows nothing here. File times are fine enough that none tie.
+// order does nothing here. File times are fine enough to avoid ties.
 type order struct{}
 
 func newOrder(string) *order                   { return nil }

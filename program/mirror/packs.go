@@ -11,33 +11,34 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Stores charge and wait for each object, so small files travel together: a pack is an object of many, one behind the other. It is
-// written like a chunk, and never changed. A pack of which little is still used is replaced, by packing its files again.
+// Stores charge and wait for each object, so small files are sent together: a pack is an object of many files,
+// concatenated. It is stored like a chunk, and never changed. A pack that is mostly unused is replaced, by packing its
+// files again.
 
 const (
-	// small is the size up to which a file travels in a pack.
+	// small is the largest size of a file in a pack.
 	small = 256 << 10
 	// mostThin is how many packs may be less than a quarter full before their files are packed together.
 	mostThin = 16
 )
 
-// place is where in the store a file of a pack is.
+// place is the position of a packed file in the store.
 type place struct {
 	pack string
 	at   int64
 }
 
-// packer fills packs. One goroutine uses it; the group sends them.
+// packer fills packs. It is for one goroutine; the group sends the packs.
 type packer struct {
 	*pass
 	group   *errgroup.Group
-	buffer  *[]byte // nil = no pack is begun
+	buffer  *[]byte // nil = no pack is open
 	filled  int64
-	parts   map[string]int64 // of the pack at hand: where each begins
+	parts   map[string]int64 // in the open pack: where each part begins
 	pending map[string]bool  // parts of packs that are being sent
 }
 
-// read adds a file, and returns its chunk. Whole = the file has still been as long.
+// read adds a file, and returns its chunk. Whole = the file still had its full length.
 func (k *packer) read(ctx context.Context, file *os.File, size int64) (hash string, whole bool, err error) {
 	if k.buffer != nil && k.filled+size > chunkBytes {
 		k.flush(ctx)
@@ -58,7 +59,7 @@ func (k *packer) read(ctx context.Context, file *os.File, size int64) (hash stri
 	return hash, true, nil
 }
 
-// flush has the pack at hand sent.
+// flush has the open pack sent.
 func (k *packer) flush(ctx context.Context) {
 	buffer, filled, parts := k.buffer, k.filled, k.parts
 	k.buffer = nil
@@ -96,7 +97,7 @@ func readFull(file *os.File, part []byte) (whole bool, err error) {
 	}
 }
 
-// find returns the object that has a chunk, and where in it.
+// find returns the object that contains a chunk, and its position there.
 func (m *Mirror) find(hash string) (at place, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +112,7 @@ func (m *Mirror) findLocked(hash string) (at place, ok bool) {
 	return at, ok
 }
 
-// fresh reports whether the store has a chunk, and in no pack that is to be replaced.
+// fresh reports whether the store has a chunk outside packs that are to be replaced.
 func (m *Mirror) fresh(hash string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,8 +124,8 @@ func (m *Mirror) freshLocked(hash string) bool {
 	return ok && !m.stale[at.pack]
 }
 
-// replaces decides which packs of the newest generation are to be replaced: those of which less than half is used, if that saves anything, and
-// small ones once there are many.
+// replaces decides which packs of the newest generation to replace: those of which less than half is used, if that
+// saves anything, and small ones once there are many.
 func (m *Mirror) replaces() {
 	latest := m.Latest()
 	if latest == nil {

@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// mostPasses is how often a directory is looked through for a moment in which nothing changes.
+	// mostPasses is how often a directory is read to find a moment in which nothing changes.
 	mostPasses = 3
-	// granular is how coarse a file system's times may be: a file that changed shortly before it was read may have changed again since,
-	// at the same time by the file system's clock.
+	// granular is how coarse a file system's times may be: a file that changed shortly before it was read may have
+	// changed again since, with the same time.
 	granular = 2 * time.Second
 	// settles is how long a system call that changes a file may take on a busy machine.
 	settles = 100 * time.Millisecond
-	// quiet is for how long a file that is open for writing must not have changed to count as complete: programs hold databases and mapped
-	// files open for hours.
+	// quiet is how long a file that is open for writing must be unchanged to count as complete: programs keep databases
+	// and mapped files open for hours.
 	quiet = 10 * time.Second
 )
 
-// pass is one look through the directory, repeated a few times until nothing changes meanwhile.
+// pass reads the directory, and repeats that a few times until nothing changes meanwhile.
 type pass struct {
 	*Mirror
 	what    Selection
@@ -48,7 +48,7 @@ type pass struct {
 
 func (m *Mirror) pass(what Selection) *pass { return &pass{Mirror: m, what: what} }
 
-// run reads what is complete, sends its new chunks, and returns all entries, sorted by path.
+// run reads the complete files, sends their new chunks, and returns all entries, sorted by path.
 func (p *pass) run(ctx context.Context) ([]Entry, error) {
 	var err error
 	if p.root, err = openFolder(p.config.Dir); err != nil {
@@ -67,7 +67,7 @@ func (p *pass) run(ctx context.Context) ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		// What changed in between belongs to another moment than the rest.
+		// Changes in between belong to another moment than the rest.
 		same := !torn && p.same(before, after)
 		if p.config.Marker != "" && (same || n == mostPasses) {
 			p.settle()
@@ -85,14 +85,15 @@ func (p *pass) run(ctx context.Context) ([]Entry, error) {
 	}
 }
 
-// settle waits until changes that are under way have been reported: a file is emptied before its time changes, and before anybody hears of it.
+// settle waits until pending changes have been reported: a file is emptied before its time changes, and before the
+// change is reported.
 func (p *pass) settle() {
 	if !p.what.Last {
 		time.Sleep(settles)
 	}
 }
 
-// begin lists what is to be read.
+// begin lists the files to read.
 func (p *pass) begin() (listing, error) {
 	p.look()
 	p.seen = p.order.now()
@@ -107,7 +108,7 @@ func (p *pass) begin() (listing, error) {
 	return p.onlyMarked(all), nil
 }
 
-// same reports whether nothing but appended files differs.
+// same reports whether only appended files differ.
 func (p *pass) same(a, b listing) bool {
 	return slices.EqualFunc(a, b, func(x, y found) bool {
 		return x.name == y.name && x.isDir() == y.isDir() && (x.isDir() || p.appended(x.name) || unchanged(x.stat, y.stat))
@@ -141,7 +142,8 @@ func (p *pass) once(ctx context.Context, all listing) (entries []Entry, after li
 	if err != nil {
 		return nil, nil, false, err
 	}
-	// At once: sending takes longer than reading. Also, a file that was opened for writing while it was read may have only a part of what comes.
+	// List at once: sending takes longer than reading. Also, a file that was opened for writing while it was read may
+	// hold only a part of its next version.
 	after, err = p.begin()
 	if err := errors.Join(err, sent()); err != nil {
 		return nil, nil, false, err
@@ -163,7 +165,8 @@ func (p *pass) once(ctx context.Context, all listing) (entries []Entry, after li
 	return slices.DeleteFunc(entries, func(e Entry) bool { return e.Path == "" }), after, torn, nil
 }
 
-// good returns the looks at files that are as they were, with all of what they were in the store; nil for the others.
+// good returns the earlier looks at files that have not changed, and whose chunks are all in the store; nil for the
+// others.
 func (p *pass) good(all listing, former []*look) []*look {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,11 +184,11 @@ func (p *pass) good(all listing, former []*look) []*look {
 			return nil
 		})
 	}
-	_ = group.Wait() // none fails
+	_ = group.Wait() // the functions return no errors
 	return good
 }
 
-// link returns the entry of a link; none if it leads out of the directory.
+// link returns a link's entry; empty if it leads out of the directory.
 func (p *pass) link(name string) Entry {
 	to, err := p.root.Readlink(name)
 	to = filepath.ToSlash(to)
@@ -208,10 +211,12 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// replace reports whether a chunk is not in the store, or in a pack that is to be replaced. The caller holds the lock.
+// replace reports whether a chunk is not in the store, or is in a pack that is to be replaced. The caller holds the
+// lock.
 func (p *pass) replace(hash string) bool { return hash != hole && !p.freshLocked(hash) }
 
-// readAll reads files, the small ones first: a large one must not delay many others. Their looks are complete when sent returns.
+// readAll reads files, small ones first: a large one must not delay many others. Their looks are complete when sent
+// returns.
 func (p *pass) readAll(ctx context.Context, files listing) (read map[string]*look, sent func() error, err error) {
 	read = map[string]*look{}
 	slices.SortStableFunc(files, func(a, b found) int { return cmp.Compare(a.data(), b.data()) })
@@ -232,13 +237,14 @@ func (p *pass) readAll(ctx context.Context, files listing) (read map[string]*loo
 	return read, group.Wait, nil
 }
 
-// replaced reports whether another file has taken the place of one that was read, which is whole: programs write under another name,
-// and rename. One that renames faster than states travel would otherwise never have a new version saved.
+// replaced reports whether a file that was read completely has since been replaced: programs write under another name,
+// and rename. Without this, a program that renames more often than its state can be sent would never have a new version
+// saved.
 func (p *pass) replaced(l *look, now stat) bool {
 	return p.config.Marker == "" && l.whole && now.isRegular() && !l.sameFile(now)
 }
 
-// look finds out which files are open for writing.
+// look determines which files are open for writing.
 func (p *pass) look() {
 	if p.what.Open == nil {
 		return
@@ -251,7 +257,7 @@ func (p *pass) look() {
 	}
 }
 
-// appended reports whether a file only becomes longer: its beginning is good at any time.
+// appended reports whether a file only grows: its beginning is valid at any time.
 func (p *pass) appended(name string) bool { return p.open[name] }
 
 // incomplete reports whether a file is being written.
@@ -271,11 +277,11 @@ func (p *pass) written(name string, now stat) bool {
 	return open && !appends && time.Since(now.modTime()) < quiet
 }
 
-// buffers are of one chunk each.
+// buffers hold one chunk each.
 var buffers = sync.Pool{New: func() any { b := make([]byte, chunkBytes); return &b }}
 
-// read cuts a file into chunks, which the group hashes and sends. What is hashed is what is sent, whatever happens to the file. Nil = the file has
-// become shorter, is gone, or is not to be saved.
+// read cuts a file into chunks, which the group hashes and sends. It sends exactly what it hashed, whatever happens to
+// the file. Nil = the file has become shorter, is gone, or must not be saved.
 func (p *pass) read(ctx context.Context, packer *packer, f found) (*look, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -298,17 +304,18 @@ func (p *pass) read(ctx context.Context, packer *packer, f found) (*look, error)
 	if !whole || err != nil {
 		return nil, err
 	}
-	// A file is emptied some time before its time changes. This waits for the end of that: file systems lock the file for both.
+	// A file is emptied some time before its time changes. This waits until both are done: file systems hold the file's
+	// lock for them.
 	_ = nextData(file, 0, size)
 	end, err := statFile(file)
 	l.whole = err == nil && unchanged(now, end)
 	return l, nil
 }
 
-// cut reads a large file. It reports whether the file was as long as its entry says.
+// cut reads a large file. It reports whether the file was as long as in its entry.
 func (p *pass) cut(ctx context.Context, group *errgroup.Group, file *os.File, e *Entry) (whole bool, err error) {
 	e.Chunks = make([]string, (e.Size+chunkBytes-1)/chunkBytes)
-	data := int64(0) // where the next data begins, as far as is known
+	data := int64(0) // start of the next data, if known
 	for i := range e.Chunks {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -340,7 +347,8 @@ func (p *pass) cut(ctx context.Context, group *errgroup.Group, file *os.File, e 
 	return true, nil
 }
 
-// nextData returns where a file has data from an offset on; its size if there is none. File systems that do not know say that all is data.
+// nextData returns the start of a file's next data from an offset on; its size if there is none. File systems that do
+// not know report everything as data.
 func nextData(file *os.File, from, size int64) int64 {
 	at, err := unix.Seek(int(file.Fd()), from, unix.SEEK_DATA)
 	switch {
@@ -352,7 +360,7 @@ func nextData(file *os.File, from, size int64) int64 {
 	return at
 }
 
-// send stores a chunk that the store does not have.
+// send stores a chunk that the store lacks.
 func (p *pass) send(ctx context.Context, hash string, part []byte) error {
 	p.mu.Lock()
 	_, there := p.stored[hash]
@@ -372,7 +380,7 @@ func (p *pass) send(ctx context.Context, hash string, part []byte) error {
 	return nil
 }
 
-// former returns what the files of a listing were when they were read, in its order; nil for those that never were.
+// former returns the last looks at the files of a listing, in its order; nil for files that were never read.
 func (m *Mirror) former(all listing) []*look {
 	m.mu.Lock()
 	looked := m.looked
@@ -389,15 +397,15 @@ func (m *Mirror) former(all listing) []*look {
 	return former
 }
 
-// remember keeps what was looked at, and forgets the rest.
+// remember keeps these looks, and forgets the others.
 func (m *Mirror) remember(looks []*look) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looked = slices.DeleteFunc(looks, func(l *look) bool { return l == nil })
 }
 
-// Unsent is about how many bytes a save would have to send now: at most those of all files that changed since they were read. It may be called
-// during a save.
+// Unsent returns about how many bytes a save would have to send now: at most those of all files that changed since they
+// were read. It may be called during a save.
 func (m *Mirror) Unsent() (bytes int64, err error) {
 	p := m.pass(Selection{})
 	if p.root, err = openFolder(m.config.Dir); err != nil || p.root == nil {

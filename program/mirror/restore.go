@@ -19,10 +19,11 @@ import (
 	"github.com/tierml/tierml/internal/blob"
 )
 
-// fetched is how many chunks come at a time.
+// fetched is how many chunks are fetched concurrently.
 const fetched = 8
 
-// Restore puts a generation into the directory, instead of what is there. The directory changes only when everything came as it was saved.
+// Restore replaces the directory's contents by a generation. The directory changes only once everything has arrived
+// intact.
 func (m *Mirror) Restore(ctx context.Context, name, digest string) (*Manifest, error) {
 	manifest, err := Read(ctx, m.config.Store, m.config.Key, name, digest)
 	if err != nil {
@@ -72,7 +73,7 @@ func (m *Mirror) adopt(manifest *Manifest) {
 }
 
 func (m *Mirror) fetch(ctx context.Context, manifest *Manifest, into string) (err error) {
-	root, err := os.OpenRoot(into) // nothing is written outside of it, whatever the manifest says
+	root, err := os.OpenRoot(into) // nothing is written outside it, whatever the manifest says
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func prepare(root *os.Root, e Entry, made map[string]bool) error {
 	return errors.Join(file.Truncate(e.Size), file.Close())
 }
 
-// chunk fetches one and puts it in its place.
+// chunk fetches one chunk and writes it to its file.
 func (m *Mirror) chunk(ctx context.Context, root *os.Root, e Entry, i int) error {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
@@ -146,7 +147,7 @@ func (m *Mirror) chunk(ctx context.Context, root *os.Root, e Entry, i int) error
 	return errors.Join(err, file.Close())
 }
 
-// pack fetches one and makes the files that are in it.
+// pack fetches one pack and writes the files in it.
 func (m *Mirror) pack(ctx context.Context, root *os.Root, name string, entries []Entry) error {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
@@ -170,7 +171,7 @@ func (m *Mirror) pack(ctx context.Context, root *os.Root, name string, entries [
 	return nil
 }
 
-// object reads an object's beginning, as much as there is room for.
+// object reads an object's beginning, up to the buffer's size.
 func (m *Mirror) object(ctx context.Context, name string, into []byte) (n int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -182,7 +183,7 @@ func (m *Mirror) object(ctx context.Context, name string, into []byte) (n int, e
 	if err != nil {
 		return 0, err
 	}
-	defer r.Close() // what counts is what was read
+	defer r.Close() // the data was read; an error on closing does not matter
 	n, err = io.ReadFull(r, into)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
@@ -195,7 +196,7 @@ func isOf(content []byte, hash string) bool {
 	return hex.EncodeToString(sum[:]) == hash
 }
 
-// finish makes links, and gives files their permissions and times.
+// finish makes links, and sets files' permissions and times.
 func finish(root *os.Root, manifest *Manifest) error {
 	for _, e := range manifest.Files {
 		local := filepath.FromSlash(e.Path)
@@ -215,8 +216,8 @@ func finish(root *os.Root, manifest *Manifest) error {
 	return nil
 }
 
-// RestoreNewest restores a generation or a later one, as a machine whose controller was lost saves on; when it is damaged, the newest of the others
-// that is whole. The note says so.
+// RestoreNewest restores a generation or a later one, as a machine whose controller was lost continues to save; if it
+// is damaged, it restores the newest intact one of the others. The note then says so.
 func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manifest *Manifest, note string, err error) {
 	later, err := Manifests(ctx, m.config.Store, m.config.Key)
 	if err != nil {
@@ -249,7 +250,7 @@ func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manife
 	return nil, "", fmt.Errorf("%w; no other generation is whole either", err)
 }
 
-// Copy puts a generation into a directory for a reader: the writer stays the same. Room is Config's.
+// Copy writes a generation to a directory for a reader: the writer does not change. Room is as in Config.
 func Copy(ctx context.Context, store, key, name, digest, dir string, room func(bytes int64) error) (*Manifest, error) {
 	m := newMirror(Config{Store: store, Key: key, Attempt: math.MaxUint64, Dir: dir, Room: room})
 	return m.Restore(ctx, name, digest)

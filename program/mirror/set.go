@@ -7,17 +7,19 @@ import (
 	"fmt"
 )
 
-// lastRound is the round of a gang's last states, when its programs have ended.
+// lastRound is the round of a gang's final states, after its programs have ended.
 const lastRound = 1 << 52
 
-// round is one in which a gang was saved.
+// round is a round in which a gang was saved.
 type round struct{ attempt, number uint64 }
 
-// RestoreSet restores what this rank of a gang saved together with all others: the generation that the controller names, or a later one, as
-// machines whose controller was lost save on. The note says so. Without a name, nil = there is none.
+// RestoreSet restores what this rank saved together with all other ranks of its gang: the generation that the
+// controller names, or a later one, as machines whose controller was lost continue to save. The note then says so.
+// Without a name, nil = there is no set.
 //
-// Invariant: all ranks of an attempt find the same set, as no earlier attempt writes any more and their own saves do not count. A later set has a
-// generation of each rank that is later than the one named, so that most need not look further than their own.
+// Invariant: all ranks of an attempt find the same set, as no earlier attempt still writes and their own saves do not
+// count. A later set has a generation of each rank that is later than the named one, so that most ranks need to look
+// only at their own.
 func (m *Mirror) RestoreSet(ctx context.Context, name, digest string) (manifest *Manifest, note string, err error) {
 	other, err := m.laterSet(ctx, name)
 	if err != nil {
@@ -37,7 +39,7 @@ func savedOn(restored, named string) string {
 	return fmt.Sprintf("its machine had saved on without a controller: generation %s was restored, not %s", restored, cmp.Or(named, "none"))
 }
 
-// laterSet returns this rank's generation of the newest set of all ranks; empty = it is not later than the one named.
+// laterSet returns this rank's generation in the newest set of all ranks; empty = none is later than the named one.
 func (m *Mirror) laterSet(ctx context.Context, name string) (string, error) {
 	if name != "" {
 		own, err := Manifests(ctx, m.config.Store, m.config.Key)
@@ -80,7 +82,7 @@ func (m *Mirror) laterSet(ctx context.Context, name string) (string, error) {
 	return own[found].Name(), nil
 }
 
-// roundsOf returns a rank's generations of earlier attempts, as far as they are whole.
+// roundsOf returns a rank's intact generations of earlier attempts.
 func (m *Mirror) roundsOf(ctx context.Context, rank int) (map[round]*Manifest, error) {
 	key, all := m.config.KeyOf(rank), map[round]*Manifest{}
 	names, err := Manifests(ctx, m.config.Store, key)

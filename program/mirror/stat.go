@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stat is the part of a file's status that saves compare. It is a small value, as there may be very many.
+// stat is the part of a file's status that saves compare. It is small, as there may be very many.
 type stat struct {
 	dev, ino, links uint64
 	size, blocks    int64 // bytes, and blocks of 512 bytes that are not holes
@@ -53,10 +53,10 @@ func (s stat) perm() uint32         { return s.mode & 0o777 }
 func (s stat) modTime() time.Time   { return time.Unix(0, s.changed) }
 func (s stat) sameFile(t stat) bool { return s.dev == t.dev && s.ino == t.ino }
 
-// data is about how many bytes are not holes.
+// data returns about how many bytes are not holes.
 func (s stat) data() int64 { return min(s.size, s.blocks*512) }
 
-// lstat returns which file has a name in the directory, of what kind it is, and how many names it has.
+// lstat returns the identity, kind and number of names of the file with a name in the directory.
 func (p *pass) lstat(name string) (stat, error) {
 	info, err := p.root.Lstat(name)
 	if err != nil {
