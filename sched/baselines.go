@@ -33,7 +33,7 @@ func (f FIFO) Plan(s State) Plan {
 	return d.plan(s)
 }
 
-// hold records why a job waits, and that those behind it do.
+// hold records why a job waits, and that those behind it wait, too.
 func (d *drafts) hold(c *draft, why string) {
 	c.why = why
 	for _, behind := range d.queued() {
@@ -105,7 +105,7 @@ type KillWorst struct {
 // Name returns "kill".
 func (KillWorst) Name() string { return "kill" }
 
-// Plan is H's with one victim, not many.
+// Plan is H's with one victim instead of many.
 func (k KillWorst) Plan(s State) Plan {
 	d := begin(s)
 	d.keepBest(k.Most, s.Past, Training)
@@ -171,7 +171,7 @@ type Marginal struct{}
 // Name returns "marginal".
 func (Marginal) Name() string { return "marginal" }
 
-// Plan starts from nothing; jobs whose pace is not known yet come first, with what they requested.
+// Plan starts from nothing; jobs with an unknown pace come first, with what they requested.
 func (Marginal) Plan(s State) Plan {
 	d := begin(s)
 	order := slices.Clone(d.jobs)

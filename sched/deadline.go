@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// Deadline is ours: jobs with a deadline get the fewest units that suffice at their pace, the earliest deadline first, and the rest is
-// shared as in Marginal. A job that cannot meet its deadline even with all remaining units has no preference over those that can.
+// Deadline is our own policy: jobs with a deadline get the fewest units that suffice at their pace, the earliest
+// deadline first, and the rest is shared as in Marginal. A job that cannot meet its deadline even with all remaining
+// units has no preference over those that can.
 type Deadline struct{}
 
 // Name returns "deadline".
@@ -43,7 +44,7 @@ func (Deadline) Plan(s State) Plan {
 // meet gives a job the fewest units with which it ends by its deadline: the best split of each number into workers and servers. False = no
 // number that fits suffices, or its pace is unknown.
 func (t *targets) meet(c *draft, now float64) bool {
-	within := (c.Deadline - now) / max(c.Total-c.Done, 1e-9) // seconds a clock
+	within := (c.Deadline - now) / max(c.Total-c.Done, 1e-9) // seconds per clock
 	fit, ok := c.Pace.Fit()
 	if !ok {
 		return t.try(c, within)

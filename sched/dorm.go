@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// Dorm is Dorm's utilisation-fairness optimizer (section IV-B, P2): it maximises the use of all resources, while the jobs' distance from
-// their fair shares and the number of jobs resized at once stay within bounds. Go has no well-maintained solver for such problems: the
-// answer is found by search, with an upper bound by Lagrangian relaxation (dormbound.go).
+// Dorm is Dorm's utilisation-fairness optimizer (section IV-B, P2): it maximises the use of all resources, while the
+// jobs' distance from their fair shares and the number of jobs resized at once stay within bounds. Go has no
+// well-maintained solver for such problems: the answer is found by search, with an upper bound from Lagrangian
+// relaxation (dormbound.go).
 type Dorm struct {
 	// Theta1 bounds the loss of fairness to Theta1 2m for m resources (15), Theta2 the resized jobs as a fraction of the running ones (16),
 	// rounded up. 0 = .1, as Dorm-3; less than 0 = none. Here jobs are resized while they run, so Theta2 may be 1.
@@ -57,7 +58,8 @@ func theta(x float64) float64 {
 	return max(x, 0)
 }
 
-// Plan solves P2. If there is no solution the newest waiting job keeps waiting, and so on; finally everything stays as it is (IV-B).
+// Plan solves P2. If there is no solution the newest waiting job keeps waiting, and so on; in the end everything stays
+// as it is (IV-B).
 //
 // Invariant: an answer that is carried out respects capacity (6), each job's least and most units (7, 8), and the bounds on unfairness (15)
 // and on resized jobs (16), unless these two are lifted. Its Value is at most that of the best answer, and that is at most Bound.
@@ -123,9 +125,9 @@ func (o Dorm) overdue(now float64, c *draft) bool {
 // problem is P2 in units.
 type problem struct {
 	apps   []app
-	caps   []Resources // of each host
+	caps   []Resources // by host
 	total  Resources
-	unfair float64 // most loss of fairness (15)
+	unfair float64 // highest loss of fairness (15)
 	resize int     // most old jobs resized (16)
 	prices *relaxed
 	types  []int // a host's type
@@ -136,11 +138,11 @@ type problem struct {
 type app struct {
 	job         *draft
 	demand      Resources
-	value       float64 // of one unit: its part of every resource, summed (10)
-	share       float64 // of one unit: its dominant share
-	fair        float64 // the dominant share that DRF gives
+	value       float64 // per unit: its share of every resource, summed (10)
+	share       float64 // per unit: its dominant share
+	fair        float64 // its dominant share under DRF
 	least, most int     // units (7, 8)
-	held        []int   // units on each host now
+	held        []int   // its present units on each host
 	holds       int
 	old         bool // it runs: resizing it counts (16)
 }

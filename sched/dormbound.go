@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// bound returns an upper bound on P2's value: its value when capacity (6), fairness (15) and the number of resized jobs (16) have prices
-// instead of bounds. Then the apps are independent, and the best for each is found directly; subgradients search for the prices with the
-// least such value, towards a value that is known to be possible. Hosts of one type are merged (6 summed over them), which only raises it.
+// bound returns an upper bound on P2's value: its value when capacity (6), fairness (15) and the number of resized jobs
+// (16) have prices instead of bounds. Then the apps are independent, and the best for each is found directly;
+// subgradients search for the prices with the least such value, towards a value that is known to be possible. Hosts of
+// one type are merged (6 summed over them), which can only raise the bound.
 func (p *problem) bound(reached float64) float64 {
 	r := p.prices
 	least := math.Inf(1)
@@ -39,7 +40,8 @@ func (p *problem) bound(reached float64) float64 {
 	return max(least, reached)
 }
 
-// relax computes the initial prices: from halves of what would make the average unit pay for itself, towards most of all resources used.
+// relax computes the initial prices: from half of what would make the average unit pay for itself, towards the use of
+// most of all resources.
 func (p *problem) relax() {
 	types, of := p.hostTypes()
 	r := &relaxed{problem: p, types: types, price: make([]float64, len(types)*len(p.total)+2)}
@@ -76,8 +78,8 @@ type relaxed struct {
 }
 
 type hostType struct {
-	one   Resources // of one host
-	total Resources // of all
+	one   Resources // per host
+	total Resources // for all hosts
 }
 
 func (p *problem) hostTypes() (types []hostType, of []int) {

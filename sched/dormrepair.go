@@ -7,11 +7,12 @@ import (
 
 const (
 	repairs = 600           // unsuccessful changes that end a repair, divided by the number of the attempt
-	hopeful = missing * .05 // as much is lacking
+	hopeful = missing * .05 // an answer that lacks no more than this
 )
 
-// repair searches for an answer that lacks nothing: apps that lack units and a few random others are removed and placed again in random
-// order, as long as that does not make it worse (ruin and recreate). A job that must not be resized as well replaces one that was.
+// repair searches for an answer that lacks nothing: apps that lack units and a few random others are removed and placed
+// again in random order, as long as that does not make it worse (ruin and recreate). A job that must not be resized in
+// addition replaces one that was.
 func (p *problem) repair(x *answer) *answer {
 	r := rand.New(rand.NewPCG(1, uint64(len(p.apps))))
 	lacks := p.lacking(x)

@@ -102,15 +102,15 @@ func (p *problem) tighten(x *answer) float64 {
 // number of resized apps is exceeded, or when the relaxation (dormbound.go) at the present prices shows that it holds nothing better.
 type tree struct {
 	*problem
-	best  *answer // so far
-	nodes int     // that may still be visited
+	best  *answer // best so far
+	nodes int     // left to visit
 
 	hosts, order []int
 	x            answer      // in progress: apps of order before the present one are placed
-	rents        [][]float64 // of a unit of an app on each type of host
+	rents        [][]float64 // per unit of an app on each type of host
 	most         []float64   // of the apps from each position on: the relaxation's value
-	fairest      []float64   // and the least loss of fairness
-	worth        float64     // of the best
+	fairest      []float64   // and their least loss of fairness
+	worth        float64     // of best
 	moved        bool        // best was replaced in this search
 }
 
@@ -223,7 +223,8 @@ func (t *tree) room(i, host int) int {
 	return max(fit, 0)
 }
 
-// place places the apps of order from a position on. Value and rent are of those before it, rent of what they leave.
+// place places the apps of order from a position on. Value and rent are for the apps before it, rent for what they
+// leave.
 func (t *tree) place(at int, value, rent, loss float64, resized int) {
 	if t.nodes <= 0 || resized > t.resize || loss+t.fairest[at] > t.unfair+rounding {
 		return

@@ -28,16 +28,16 @@ func totalOf(hosts []Host, jobs []Job) Resources {
 	return total
 }
 
-// drafts are the jobs of a state while a plan is made.
+// drafts are a state's jobs while a plan is made.
 type drafts struct {
 	hosts []Host
 	total Resources
-	free  []Resources // of each host
+	free  []Resources // by host
 	jobs  []*draft    // by ID
 	sold  int         // maximum number of slots; 0 = only the hosts
 }
 
-// draft is what a job has so far, and why.
+// draft is what a job has in the plan so far, with the reason.
 type draft struct {
 	Job
 	host  []place // parallel to the hosts
@@ -52,7 +52,7 @@ type place struct{ workers, servers, overhead int }
 
 func (p place) units() int { return p.workers + p.servers + p.overhead }
 
-// begin creates drafts of the present state.
+// begin returns drafts of the present state.
 func begin(s State) *drafts {
 	d := &drafts{hosts: s.Hosts, total: totalOf(s.Hosts, s.Jobs), sold: s.Market.most()}
 	for _, h := range s.Hosts {
@@ -198,7 +198,7 @@ func (d *drafts) add(c *draft, part func(*place) *int) {
 // release takes all units from a job.
 func (d *drafts) release(c *draft) { d.resize(c, 0, 0) }
 
-// plan ends the drafts: an action for each job by what it had and has.
+// plan turns the drafts into a plan: an action for each job from what it had and has.
 func (d *drafts) plan(s State) Plan {
 	had := map[string]Job{}
 	for _, j := range s.Jobs {

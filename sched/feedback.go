@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// EarlyFeedback is ours: every trial reaches its early feedback as soon as it can, as submitted, and the best continue. Where H takes a
-// worker and a server from every job that has given feedback, the worst is paused, which costs nothing while its state is kept; and paused
-// trials return, the best first, before any job gets more than was submitted.
+// EarlyFeedback is our own policy: every trial reaches its early feedback as soon as it can, at its submitted size, and
+// the best continue. Where H takes a worker and a server from every job that has given feedback, this pauses the worst,
+// which is free while its state is kept; and paused trials resume, the best first, before any job gets more than was
+// submitted.
 //
-// With a market the best are those that promise the most per dollar, and a job in training is worth more slots the less they cost
-// (market.go).
+// With a market, the best are those with the highest expected improvement per dollar, and a job in training is worth
+// more slots the less they cost (market.go).
 type EarlyFeedback struct {
 	Most     int  // as in H; paused trials count
 	Unpriced bool // it ignores the market
@@ -49,8 +50,9 @@ func (f EarlyFeedback) with(settings string) (Policy, error) {
 
 // Plan kills the worst beyond the threshold, admits waiting trials, resumes paused ones, and gives the rest to those in training.
 //
-// Invariant: while a trial without early feedback can start, none with feedback holds its place, and while the best paused trial can
-// resume, none has more than it was submitted with. Each failed attempt to make room is undone (snapshot).
+// Invariant: while a trial without early feedback can start, none with feedback takes its place, and while the best
+// paused trial can resume, none has more than it was submitted with. Each failed attempt to make room is undone
+// (snapshot).
 //
 //  1. Trials that cannot be among those that continue are stopped, and what made a job slower is taken back: both free slots at no cost.
 //  2. Waiting trials start as submitted, by priority and arrival; for each the worst in training are paused, as many as it takes (pauseFor).
@@ -82,8 +84,8 @@ func (f EarlyFeedback) Plan(s State) Plan {
 	return p
 }
 
-// keepBestOfAll stops trials that are not among the best of all trials of their sweep with feedback, including finished ones: an ended one
-// may still be better than a new one.
+// keepBestOfAll stops trials that are not among the best of all trials of their sweep with feedback, including finished
+// ones: one that has ended may still be better than a new one.
 func (d *drafts) keepBestOfAll(most int, past []Job) {
 	if most == 0 {
 		most = d.threshold()

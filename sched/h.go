@@ -44,8 +44,8 @@ func (h H) Plan(s State) Plan {
 	return d.plan(s)
 }
 
-// incoming is lines 1 to 27: a submitted job starts with the units it was submitted with; missing ones are taken from jobs that have given
-// feedback. It returns false if the job waits, and takes nothing then.
+// incoming implements lines 1 to 27: a submitted job starts with the units it was submitted with; missing ones are
+// taken from jobs that have given feedback. It returns false if the job waits, and takes nothing then.
 func (d *drafts) incoming(c *draft) bool {
 	// Lines 2 to 4: available units are divided by the submitted job's ratio of workers to servers. Units are interchangeable: one part's
 	// surplus goes to the other.
@@ -96,8 +96,8 @@ func (d *drafts) incoming(c *draft) bool {
 	return true
 }
 
-// roundRobin is lines 17 to 26: it returns how many units each job gives, one at a time, starting with the largest and repeating; no job
-// falls below its least. Together they can spare count.
+// roundRobin implements lines 17 to 26: it returns how many units each job gives, one at a time, starting with the
+// largest and repeating; no job falls below its least. Together they can spare count.
 func roundRobin(jobs []*draft, count int, of func(*draft) (has, least int)) []int {
 	gives := make([]int, len(jobs))
 	order := make([]int, len(jobs))
@@ -119,8 +119,9 @@ func roundRobin(jobs []*draft, count int, of func(*draft) (has, least int)) []in
 	return gives
 }
 
-// running is lines 29 to 40: free units are divided by the cluster's ratio of workers to servers, and each job in training, starting with
-// the fewest workers, gets one more worker and server. Jobs that were measured to be slower with more units are skipped (4.2).
+// running implements lines 29 to 40: free units are divided by the cluster's ratio of workers to servers, and each job
+// in training, starting with the fewest workers, gets one more worker and server. Jobs that were measured to be slower
+// with more units are skipped (4.2).
 func (d *drafts) running(jobs []*draft) {
 	if len(jobs) == 0 {
 		return

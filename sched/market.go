@@ -9,7 +9,7 @@ import (
 
 // Market is the cost of slots. A slot is one unit of a host's first resource, such as a vCPU.
 type Market struct {
-	Offers []Offer `json:"offers"`         // what can be bought, with a total number of slots
+	Offers []Offer `json:"offers"`         // what can be bought, each with a number of slots
 	Held   []Held  `json:"held,omitempty"` // machines held or launching, at their present cost, in order of purchase
 	Wait   float64 `json:"wait,omitempty"` // seconds until a bought slot works
 	Look   float64 `json:"look,omitempty"` // seconds until hosts are checked again
@@ -19,13 +19,13 @@ type Market struct {
 type Held struct {
 	Offer
 	Host string  `json:"host"`
-	Paid float64 `json:"paid"` // until when it is paid for, in seconds like State.Now; if billed by the second that is now
+	Paid float64 `json:"paid"` // when its paid time ends, in seconds like State.Now; if billed by the second that is now
 }
 
-// Tier is what a slot's machine promises.
+// Tier is whether a slot's machine can be reclaimed.
 type Tier string
 
-// Reliable slots stay, and transient ones may be taken back.
+// Reliable slots stay; transient ones may be reclaimed.
 const (
 	Reliable  Tier = "reliable"
 	Transient Tier = "transient"
@@ -35,7 +35,7 @@ const (
 type Offer struct {
 	Tier  Tier    `json:"tier"`
 	Slots int     `json:"slots"`
-	Price float64 `json:"price"` // dollars for a slot and hour
+	Price float64 `json:"price"` // dollars per slot and hour
 }
 
 // PaidUntil returns when the paid time of a machine ends, for whole increments (0 = by the second), less spare, the margin for giving it
@@ -61,13 +61,13 @@ func (m *Market) TooMany(want int, now float64) (hosts []string) {
 	return hosts
 }
 
-// Supply is how many slots a policy wants bought and given back.
+// Supply is the number of slots that a policy wants bought and given back.
 type Supply struct {
 	Acquire, Release int
 	Why              string
 }
 
-// Want returns how many slots there should be after a supply.
+// Want returns the number of slots after a supply.
 func (m *Market) Want(s *Supply) int { return m.held() + s.Acquire - s.Release }
 
 // held returns the number of slots held.
@@ -78,7 +78,7 @@ func (m *Market) held() (slots int) {
 	return slots
 }
 
-// most returns the maximum number of slots; 0 = there is no market.
+// most returns the maximum number of slots; 0 = no market.
 func (m *Market) most() (slots int) {
 	if m == nil {
 		return 0
@@ -128,7 +128,8 @@ func (m *Market) discount() float64 {
 	return reliable / best
 }
 
-// pricing weighs what jobs may bring against their cost. It is nil without a market: then only early feedback decides between trials.
+// pricing weighs jobs' expected results against their cost. It is nil without a market: then only early feedback
+// decides between trials.
 type pricing struct {
 	*Market
 	discount float64
@@ -152,8 +153,9 @@ func (c *draft) toEnd() (dollars float64, known bool) {
 	return c.Spent / c.Done * max(c.Total-c.Done, 1e-9), true
 }
 
-// perDollar returns a job's expected improvement per dollar of remaining cost, in arbitrary units. It assumes that the better half of
-// trials has the better half of chances, and so on. One that has cost nothing yet is first, and one whose budget is spent promises nothing.
+// perDollar returns a job's expected improvement per dollar of remaining cost, in arbitrary units. It assumes that the
+// better half of trials has the better half of chances, and so on. A job that has cost nothing yet is first, and one
+// whose budget is spent is last.
 func (p *pricing) perDollar(c *draft) float64 {
 	cost, known := c.toEnd()
 	switch {
@@ -165,7 +167,7 @@ func (p *pricing) perDollar(c *draft) float64 {
 	return c.promise() / cost
 }
 
-// costs returns what a job has cost and still will, if dollars count; empty = they do not.
+// costs describes what a job has cost and still will, if dollars count; empty = they do not.
 func (p *pricing) costs(c *draft) string {
 	cost, known := c.toEnd()
 	if p == nil || !known {
@@ -181,10 +183,10 @@ func (p *pricing) worse(a, b *draft) int {
 
 // size returns how many workers and servers a job is worth at this price, and never fewer than submitted.
 //
-// An hour of a job is worth the hourly cost of its n submitted units on reliable machines, times its weight and promise. With u units a
-// clock takes a/u + b seconds and costs in proportion to a + b u. So one more saves a/u² seconds for the price of b, and is worth it while
-// u² is at most n times the discount times a/b. If the pace shows no a and b, twice as many are tried, to learn them. Neither may exceed
-// the job's remaining budget.
+// An hour of a job is worth the hourly cost of its n submitted units on reliable machines, times its weight and
+// promise. With u units a clock takes a/u + b seconds and costs in proportion to a + b u. So one more saves a/u²
+// seconds at the price of b, and is worth it while u² is at most n times the discount times a/b. If the pace shows no a
+// and b, twice as many are tried, to learn them. Neither may exceed the job's remaining budget.
 func (p *pricing) size(c *draft) (workers, servers int) {
 	asked := c.WantWorkers + c.WantServers
 	if n := len(c.Pace); n > 0 && c.Total-c.Done < p.Wait*c.Pace[n-1].Speed {
@@ -206,15 +208,15 @@ func (p *pricing) size(c *draft) (workers, servers int) {
 	return workers, servers
 }
 
-// affordable returns with how many units a job's budget lasts to its end: a clock costs in proportion to a + b u, scaled by its present
-// cost.
+// affordable returns the number of units with which a job's budget lasts to its end: a clock costs in proportion to a +
+// b u, scaled by its present cost.
 func (c *draft) affordable(a, b float64) float64 {
 	cost, known := c.toEnd()
 	if c.Budget == 0 || !known {
 		return math.Inf(1)
 	}
 	within, has := (c.Budget-c.Spent)/cost, cmp.Or(c.Workers+c.Servers, c.WantWorkers+c.WantServers)
-	if b == 0 { // they share all of a clock, and cost the same
+	if b == 0 { // they share all of a clock, at the same total cost
 		return math.Inf(boolean(within >= 1)*2 - 1)
 	}
 	return (within*(a+b*float64(has)) - a) / b
@@ -246,7 +248,7 @@ func (p Pace) amdahl() (shared, rest float64, known bool) {
 	return shared, max(1/most.Speed-shared*many, 0), true
 }
 
-// saturated reports whether most of a job's clock is the serial part: two thirds by its pace.
+// saturated reports whether most of a job's clock is serial: two thirds by its pace.
 func (c *draft) saturated() bool {
 	shared, rest, known := c.Pace.amdahl()
 	return known && shared/float64(c.Workers+c.Servers) < rest/2
@@ -259,7 +261,7 @@ func (c *draft) slowerWith(workers, servers int) bool {
 	return known && tried && then < now
 }
 
-// price returns the price of a slot at best, and on reliable machines.
+// price describes the best price of a slot, and the price on reliable machines.
 func (p *pricing) price() string {
 	best, sold := p.Cheapest("")
 	if !sold {
@@ -291,7 +293,8 @@ func (p *pricing) supply(jobs []*draft) *Supply {
 	return s
 }
 
-// widen gives running jobs what they are worth at the market's prices, those first that promise the most per dollar.
+// widen gives running jobs what they are worth at the market's prices, those with the highest expected improvement per
+// dollar first.
 func (d *drafts) widen(p *pricing) {
 	if p == nil {
 		return
@@ -302,7 +305,7 @@ func (d *drafts) widen(p *pricing) {
 		workers, servers := p.size(c)
 		workers, servers = max(workers, c.Workers), max(servers, c.Servers)
 		if c.Budget > 0 {
-			c.MostWorkers = workers // also from otherwise free slots
+			c.MostWorkers = workers // also from slots that are free anyway
 		}
 		if c.slowerWith(workers, servers) {
 			continue

@@ -5,7 +5,7 @@ import "math"
 // Pace is a job's speed, by its workers and servers.
 type Pace []Measured
 
-// Measured is the speed of some clocks in a row.
+// Measured is the speed over some consecutive clocks.
 type Measured struct {
 	Workers, Servers int
 	Speed            float64 // clocks per second
@@ -21,8 +21,8 @@ func (p Pace) at(workers, servers int) (float64, bool) {
 	return 0, false
 }
 
-// Speed returns the expected speed of these numbers: as measured, or fitted, or else as with the last measured ones; false = nothing is
-// known.
+// Speed returns the expected speed of these numbers: measured, or fitted, or else that of the last measurement; false =
+// nothing is known.
 func (p Pace) Speed(workers, servers int) (float64, bool) {
 	if speed, known := p.at(workers, servers); known || len(p) == 0 {
 		return speed, known

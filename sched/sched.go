@@ -1,8 +1,9 @@
 // Package sched decides which job gets how many workers and servers of a shared set of hosts, and where: a Policy maps a State to a Plan
 // with a reason for every grant and refusal. It has the schedulers of EPS and Dorm, and those that they were compared with.
 //
-// It decides over plain values and keeps no memory between calls: what a policy must remember is in the State. It knows nothing about how
-// machines are bought, what a clock does, how a job is resized or paused, and about clouds, networks and files.
+// It decides over plain values and keeps no state between calls: what a policy must remember is in the State. It knows
+// nothing about how machines are bought, what a clock does, how a job is resized or paused, and about clouds, networks
+// and files.
 package sched
 
 import (
@@ -55,10 +56,10 @@ type Job struct {
 
 	WantWorkers, WantServers   int // as submitted
 	LeastWorkers, LeastServers int // fewer cannot hold its data or parameters; 0 = 1 worker, and 1 server if it wants any
-	MostWorkers                int // n_max; 0 = no limit
+	MostWorkers                int // limit (n_max); 0 = none
 
-	Workers, Servers int     // that it has now
-	Where            []Place // on which hosts
+	Workers, Servers int     // at present
+	Where            []Place // by host
 	Done, Total      float64 // clocks
 	// Loss is its early feedback: of held-out examples at a clock that is the same for its whole sweep. Lower is better; NaN, a diverged
 	// trial, is the worst. It counts in phases Training and Paused.
@@ -95,7 +96,7 @@ type State struct {
 	Market *Market
 }
 
-// Action is what happens to a job.
+// Action is the effect of a plan on a job.
 type Action string
 
 const (
@@ -103,7 +104,7 @@ const (
 	Keep   Action = "keep"
 	Grow   Action = "grow"
 	Shrink Action = "shrink"
-	Move   Action = "move" // as many units, elsewhere
+	Move   Action = "move" // the same number of units, elsewhere
 	Wait   Action = "wait"
 	Pause  Action = "pause"
 	Resume Action = "resume"
@@ -126,7 +127,7 @@ type Plan struct {
 	// Value is the objective that the policy maximised, and Bound an upper bound for any plan; 0 = the policy has none.
 	Value, Bound float64
 	Why          string // of the plan as a whole
-	Unsolved     bool   // dorm: with all jobs P2 had no answer
+	Unsolved     bool   // dorm: P2 with all jobs had no solution
 	// Supply lists purchases and returns; nil = the buyer decides, as with all policies except feedback.
 	Supply *Supply
 }
@@ -145,7 +146,7 @@ var policies = []Policy{
 	ASHA{}, Deadline{}, Dorm{}, DRF{}, EarlyFeedback{}, FIFO{}, H{}, KillWorst{}, Marginal{}, Priority{},
 }
 
-// ByName returns the policy of this name, with its defaults:
+// ByName returns the policy with a name, with its defaults:
 //
 //   - asha: successive halving without waiting: a trial is paused at each rung and continues when it is among the best third there.
 //   - deadline: ours: the fewest units with which each deadline is met, and the rest as in marginal.
@@ -199,10 +200,11 @@ func (j Job) leastServers() int {
 	return max(j.LeastServers, 1)
 }
 
-// runs reports whether it holds units.
+// runs reports whether the job holds units.
 func (j Job) runs() bool { return j.Phase == Feedback || j.Phase == Training }
 
-// worse orders jobs by early feedback, the worst first: by their places in their sweeps, where NaN losses are last, and then the highest.
+// worse orders jobs by early feedback, the worst first: by their places in their sweeps, where NaN losses are last, and
+// then the highest.
 func worse(a, b *draft) int { return cmp.Or(cmp.Compare(a.place, b.place), worseLoss(a, b)) }
 
 func worseLoss(a, b *draft) int { return worseOf(&a.Job, &b.Job, a.Loss, b.Loss) }

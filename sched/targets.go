@@ -59,8 +59,8 @@ func (t *targets) share(c *draft) float64 {
 	return most
 }
 
-// apply shrinks jobs that have too much, then grows others. If jobs in their present places leave no room for a target though all targets
-// fit on empty hosts, they are placed as on empty hosts: units move.
+// apply shrinks jobs that have too much, then grows others. If jobs in their present places leave no room for a target
+// though all targets fit on empty hosts, units move: jobs are placed as on empty hosts.
 func (t *targets) apply() {
 	before := t.real.snapshot()
 	var grow []*draft

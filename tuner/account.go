@@ -14,7 +14,7 @@ type account struct {
 	exploring int       // clocks spent on unproven settings
 }
 
-// record is about one setting's clocks.
+// record has one setting's clocks.
 type record struct {
 	setting        Setting
 	n, sum, square float64
@@ -25,8 +25,8 @@ const (
 	// gain.
 	surely    = 3.
 	leastGain = .01
-	// steady is a sufficiently small standard error of the default's mean, and steadyMost the limit of its measurement, in multiples of
-	// Every.
+	// steady is a sufficiently small standard error of the default's mean, and steadyMost the limit for measuring it,
+	// in multiples of Every.
 	steady     = .02
 	steadyMost = 10
 	// steep is the expected slowdown of a setting that differs from all tried ones by one knob's whole range.
@@ -117,7 +117,7 @@ func (a *account) home() *record {
 
 // Net is a job's savings so far against its default.
 type Net struct {
-	Seconds float64 // less than 0: lost
+	Seconds float64 // negative = lost
 	Within  float64 // two standard errors
 	Default float64 // seconds per clock; 0 = not measured yet
 }
@@ -134,10 +134,11 @@ func (t *Tuner) Saved() Net {
 	return n
 }
 
-// limited reports whether trials may lose a share of the job's time only.
+// limited reports whether trials may lose only a share of the job's time.
 func (t *Tuner) limited() bool { return t.options.Share > 0 }
 
-// balance returns how many seconds trials may still lose. The default counts as faster than measured by a standard error.
+// balance returns how many seconds trials may still lose. The default is taken to be a standard error faster than
+// measured.
 func (t *Tuner) balance() float64 {
 	a := &t.account
 	elsewhere, _ := a.elsewhere()
@@ -167,8 +168,8 @@ func (t *Tuner) Enough(clocks []Clock) bool {
 	return (r.mean()-t.account.pace())*(r.n+1) > max(t.balance()-t.change(t.inUse, home.setting), 0)
 }
 
-// affords reports whether the trial of a setting, including going back, is expected to lose no more than trials may, and to end within a
-// fifth of the job's clocks.
+// affords reports whether the trial of a setting, including the return, is expected to lose no more than trials may,
+// and to end within a fifth of the job's clocks.
 func (t *Tuner) affords(x Setting, expected float64) bool {
 	if !t.limited() {
 		return true
@@ -186,7 +187,7 @@ func (t *Tuner) affords(x Setting, expected float64) bool {
 	return loss+t.change(t.inUse, x)+t.change(x, t.options.Default) <= t.balance()
 }
 
-// change returns the highest expected cost of a change: if unknown, a clock or as the options say.
+// change returns the highest expected cost of a change: if unknown, a clock or the option's value.
 func (t *Tuner) change(from, to Setting) float64 {
 	seconds, known := t.costs.of(t.space.techniques(from, to))
 	if !known {
@@ -199,7 +200,8 @@ func (t *Tuner) likely(x Setting) bool {
 	return slices.ContainsFunc(t.options.Likely, func(l Setting) bool { return slices.Equal(l, x) })
 }
 
-// clocksAt returns the expected cost of a setting's trial in clocks of the default while nothing is known: the trial and two changes.
+// clocksAt returns the expected cost of a setting's trial in clocks of the default before anything is known: the trial
+// and two changes.
 func (t *Tuner) clocksAt(x Setting) float64 {
 	if t.likely(x) {
 		return 2
@@ -207,8 +209,8 @@ func (t *Tuner) clocksAt(x Setting) float64 {
 	return steep*t.space.distance(t.options.Default, x)*float64(t.options.Every) + 2
 }
 
-// risk returns the expected loss of a trial, by the nearest tried setting: its loss, and more in proportion to the distance. Beyond a
-// setting that is slower than the default, it gets worse at least at the same rate.
+// risk returns the expected loss of a trial, from the nearest tried setting: its loss, plus an amount in proportion to
+// the distance. Beyond a setting that is slower than the default, it gets worse at least at the same rate.
 func (t *Tuner) risk(x Setting) float64 {
 	least, near := math.Inf(1), t.account.each[0]
 	for _, r := range t.account.each {

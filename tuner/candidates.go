@@ -36,17 +36,17 @@ const (
 	evenly     = 512 // candidates that fill the space
 	bestTried  = 3   // tried settings that moves start from
 	bestOf     = 5   // candidates that moves start from
-	movesOf    = 24  // of each
-	roundsOf   = 4   // each with steps a third as long as the last
+	movesOf    = 24  // for each start
+	roundsOf   = 4   // each with steps a third as long as those before
 	farthest   = .2
-	attemptsAt = 20 // consecutive points that are not allowed
+	attemptsAt = 20 // limit of consecutive points that are not allowed
 )
 
 // candidate is a setting that might be next.
 type candidate struct {
 	setting        Setting
 	mean, variance float64
-	log            float64 // of the expected improvement
+	log            float64 // log of the expected improvement
 }
 
 // candidates searches for settings with the highest expected improvement over least: points that fill the space, then moves around the best
@@ -126,8 +126,9 @@ func (s Space) move(from Setting, far float64, r *rand.Rand) Setting {
 	return s.at(u)
 }
 
-// trials returns the first settings to try: evenly over the space, in a random order of nearby ones (section III-B has them at random;
-// evenly, ten tell more), after those that have served other jobs well. Small spaces have fewer than requested.
+// trials returns the first settings to try: evenly over the space, in a random order of nearby ones (section III-B
+// chooses them at random; ten even ones tell more), after those that have worked well for other jobs. Small spaces have
+// fewer than requested.
 func (s Space) trials(count int, except Setting, known []Setting, seed uint64) []Setting {
 	fill := newSpread(len(s.Knobs), seed)
 	var found []Setting

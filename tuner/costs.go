@@ -1,7 +1,8 @@
 package tuner
 
-// costs are the seconds that changes by each technique take, learned from the changes so far (section V: "deduce the costs of each
-// individual techniques from the execution metrics"). A change by several techniques takes their sum.
+// costs are the durations of changes by each technique, in seconds, learned from the changes so far (section V: "deduce
+// the costs of each individual techniques from the execution metrics"). A change by several techniques takes the sum of
+// their durations.
 type costs struct {
 	changes []change
 	each    map[string]float64
@@ -47,7 +48,7 @@ func (c *costs) add(techniques []string, seconds float64) {
 	}
 }
 
-// names in order of first occurrence.
+// names returns the techniques in order of first occurrence.
 func (c *costs) names() []string {
 	var names []string
 	seen := map[string]bool{}

@@ -75,7 +75,7 @@ func (l limits) bent(v float64) float64 {
 	return math.Asin(min(max(2*(v-low)/(high-low)-1, -.98), .98)) // sin is flat at the bounds: start next to them
 }
 
-// search looks for the most likely hyper-parameters.
+// search searches for the most likely hyper-parameters.
 type search struct {
 	limits []limits
 	starts int // after the first

@@ -8,8 +8,9 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// hyper are the parameters of a Gaussian process with a Matern 5/2 kernel (Rasmussen and Williams, 4.17) and a length scale per knob: the
-// covariance of f at two points is signal * m(r); that of two observations at the same point is noise more.
+// hyper are the parameters of a Gaussian process with a Matern 5/2 kernel (Rasmussen and Williams, 4.17) and a length
+// scale per knob: the covariance of f at two points is signal * m(r); two observations at the same point have noise in
+// addition.
 type hyper struct {
 	lengths []float64
 	signal  float64 // variance of f
@@ -20,7 +21,7 @@ type hyper struct {
 type process struct {
 	hyper
 	scales []int       // a column's index into lengths
-	x      [][]float64 // observed points, a row each
+	x      [][]float64 // observed points, one per row
 	y      []float64
 	upper  mat.Cholesky // of the observations' covariance
 	alpha  []float64    // its inverse times y

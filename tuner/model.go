@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// model is what has been learned of a quantity over settings and, if it matters, over the loss: a Gaussian process around a straight line
-// in the loss. Without the line every question would be about an unseen loss, as the loss only falls, and the process returns to the mean
-// far from its data.
+// model is what was learned about a quantity over settings and, if it matters, over the loss: a Gaussian process around
+// a straight line in the loss. Without the line every query would be about an unseen loss, as the loss only falls, and
+// the process returns to the mean far from its data.
 type model struct {
 	space  Space
 	scales []int
@@ -55,8 +55,8 @@ func (m *model) add(x Setting, loss, value float64) {
 	m.process = nil
 }
 
-// effort returns how many times the likelihood may be computed for n observations. Each takes about n³ multiplications; this keeps a
-// question below 50 ms with 200 observations, where another sample no longer moves the hyper-parameters far.
+// effort returns how many times the likelihood may be computed for n observations. Each takes about n³ multiplications;
+// this keeps a query below 50 ms with 200 observations, where another sample no longer moves the hyper-parameters far.
 func effort(n int) (starts, most int) {
 	switch {
 	case n <= 30:

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// ClocksLeft is section IV's estimate of the clocks that a model needs from now until its loss reaches the target, from the loss before
-// some consecutive clocks under one setting and the losses after each. It follows from Hogwild's bound, j = j0 + H/l log(d/l) (equation 3),
-// with d as in equation 5 and H fitted by least squares. 0 = reached; +Inf = the loss did not fall.
+// ClocksLeft returns section IV's estimate of the clocks that a model needs from now until its loss reaches the target,
+// from the loss before some consecutive clocks under one setting and the losses after each. It follows from Hogwild's
+// bound, j = j0 + H/l log(d/l) (equation 3), with d as in equation 5 and H fitted by least squares. 0 = reached; +Inf =
+// the loss did not fall.
 //
 // It ranks settings at one loss. As an arrival time it is several times too optimistic: use Progress for that.
 func ClocksLeft(before float64, clocks []Clock, target float64) float64 {
@@ -47,7 +48,7 @@ type Progress struct {
 
 // Estimate is the number of further clocks to a loss.
 type Estimate struct {
-	Low, Likely, High float64 // +Inf = some, or the best, of the fitting curves never get there
+	Low, Likely, High float64 // +Inf = some of the fitting curves, or the best, never get there
 	// Tries and Held are the record: how many estimates made from part of the clocks were compared with the clocks actually needed for
 	// today's loss, and how many held before widening.
 	Tries, Held int

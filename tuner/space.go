@@ -26,7 +26,7 @@ type Knob struct {
 // Setting has a value per knob, in the space's order: the number, or the index of the choice.
 type Setting []float64
 
-// Space is the settings that may be chosen.
+// Space is the set of settings to choose from.
 type Space struct {
 	Knobs []Knob
 	// Allowed reports whether a setting can be used at all, for example because its servers and workers fit the machines held. nil = all.

@@ -18,8 +18,8 @@ import (
 // Options of a Tuner.
 type Options struct {
 	Default Setting // in use when the job starts
-	// Every is the number of clocks between questions; a in the paper, where it is three times the workers, so that each has pushed about
-	// three times (III-D). A clock holds a push of every split here, so 3 to 5 do. 0 = 4.
+	// Every is the number of clocks between decisions; a in the paper, where it is three times the workers, so that
+	// each has pushed about three times (III-D). A clock holds a push of every split here, so 3 to 5 are enough. 0 = 4.
 	Every int
 	// Trials is the number of trials after the default, before the process decides: b in the paper. 0 = 10.
 	Trials int
@@ -35,7 +35,7 @@ type Options struct {
 	Share float64
 	// Change is the expected cost of a change, in seconds, until one was measured; 0 = a clock.
 	Change float64
-	// Known settings are the first trials: they have served jobs of this kind well. Those outside the space are skipped.
+	// Known settings are the first trials: they have worked well for similar jobs. Those outside the space are skipped.
 	Known []Setting
 	// Likely settings are tried next, if trials may lose a share: they are expected to be no slower than the default.
 	Likely []Setting
@@ -64,7 +64,7 @@ type Clock struct {
 	Disturbed bool
 }
 
-// Step is why a setting was chosen.
+// Step is the reason why a setting was chosen.
 type Step string
 
 const (
@@ -82,16 +82,16 @@ type Advice struct {
 	Setting Setting
 	Step    Step
 	Change  bool    // it differs from the current one
-	Gain    float64 // seconds that the setting is expected to save until the end of the job
+	Gain    float64 // seconds that the setting is expected to save by the end of the job
 	Cost    float64 // expected cost, in seconds, of the change and, for a new setting, its trial
 	LogEI   float64 // log of the expected improvement of the log of the time, by which candidates are compared
 	Why     string
 }
 
-// Tuner holds what has been learned about a job. It is not safe for use by several goroutines.
+// Tuner holds what has been learned about a job. It is not safe for concurrent use.
 //
-// Invariant: advice depends only on Options and the samples and questions so far. Only undisturbed samples teach it; disturbed ones only
-// count as clocks.
+// Invariant: advice depends only on Options and the samples and calls so far. Only undisturbed samples teach it;
+// disturbed ones only count as clocks.
 //
 //  1. Ask gives the default, then each trial, each again until it has an undisturbed sample (Tell). A job for which that takes more than a
 //     fifth of its clocks is not tuned (Off).
@@ -172,7 +172,7 @@ func (t *Tuner) Off() string {
 	return ""
 }
 
-// Tell adds a setting's sample. Samples come in the order of their clocks, whether or not the setting was advised.
+// Tell adds a setting's sample. Samples must be in the order of their clocks, whether or not the setting was advised.
 func (t *Tuner) Tell(s Sample) error {
 	if !t.space.holds(s.Setting) {
 		return fmt.Errorf("tuner: %s is not a setting of the space", t.space.Text(s.Setting))
@@ -263,7 +263,8 @@ func (t *Tuner) advise(step Step, x Setting, why string) Advice {
 	return Advice{Setting: slices.Clone(x), Step: step, Change: !slices.Equal(t.inUse, x), Why: why}
 }
 
-// online is section III-C: the setting with the highest expected improvement, if that exceeds the cost of the change.
+// online implements section III-C: the setting with the highest expected improvement, if that exceeds the cost of the
+// change.
 func (t *Tuner) online(loss float64) Advice {
 	at := t.losses.of(loss)
 	t.model.learn(&t.hyper, t.options.Seed)
@@ -327,8 +328,9 @@ func (t *Tuner) seconds(v, left float64) float64 {
 	return v * left
 }
 
-// trialCost returns the expected cost of using a new setting until the next question, if it is worse than the best. The paper weighs the
-// change alone (III-C). Near the end of a job that keeps trying bad settings for gains that can no longer be realised.
+// trialCost returns the expected cost of using a new setting until the next decision, if it is worse than the best. The
+// paper weighs the change alone (III-C). Near the end of a job that keeps trying bad settings for gains that can no
+// longer be realised.
 func (t *Tuner) trialCost(next, best candidate, left float64) float64 {
 	least := math.Exp(best.mean)
 	worse := math.Exp(next.mean+next.variance/2) - least + saving(next.mean, next.variance, least) // E max(0, f - least)

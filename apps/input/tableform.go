@@ -280,7 +280,7 @@ func (t *tableReader) isData(first, second []string) bool {
 			return true
 		}
 	}
-	const fewest = 3 // with two numbers, one may recur by chance
+	const fewest = 3 // two numbers in a row of data may be consecutive by chance
 	return len(found) < fewest && !(len(found) == 2 && found[0] >= 1900 && found[1] <= 2100)
 }
 

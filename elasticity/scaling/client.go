@@ -21,11 +21,11 @@ import (
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
-// ErrNotRunning: no process answers for the run.
+// ErrNotRunning means that no process answers for the run.
 var ErrNotRunning = errors.New("the run is not running: no controller answers for it")
 
-// Ask changes the numbers of the run in a directory, and calls told with each answer: the accepted numbers and, with Wait, when they are
-// reached.
+// Ask changes the numbers of the run in a directory, and calls told with each answer: the accepted numbers and, with
+// Wait, that they are reached.
 func Ask(ctx context.Context, directory string, change *pb.Change, told func(*pb.Standing)) error {
 	ctx, client, leave, err := reach(ctx, directory)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package scaling serves the four calls of the elastic parameter server to people and schedulers, and makes them: add and remove workers,
-// servers and reliable machines of a run, and end it. It carries requests to the controller's driver and answers back; it decides nothing.
+// Package scaling serves the four calls of the elastic parameter server to people and schedulers, and also makes them:
+// add and remove workers, servers and reliable machines of a run, and end it. It carries requests to the controller's
+// driver and returns answers; it decides nothing.
 //
 // A run leaves the address and a token in its directory (File), readable for its owner only: any process that can read the directory may
 // scale the run and end it.
@@ -32,7 +33,7 @@ import (
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
-// File says how to reach a run, in its directory.
+// File tells clients in a run's directory how to reach it.
 const File = "control.json"
 
 // door is File's content.
@@ -41,8 +42,8 @@ type door struct {
 	Token   string `json:"token"`
 }
 
-// Driver takes requests to the controller. Told is called with each answer, the first one before Scale returns, which returns a refusal as
-// its error.
+// Driver passes requests to the controller. Told is called with each answer, the first one before Scale returns, which
+// returns a refusal as its error.
 type Driver interface {
 	Scale(ctx context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error
 	// Stop requests a graceful end or, with now, an immediate end.
@@ -94,7 +95,7 @@ func (d door) write(path string) error {
 func (s *Server) Close() {
 	s.grpc.Stop()
 	s.served.Wait()
-	_ = os.Remove(s.file) // harmless if it stays: the next reader finds that nobody answers
+	_ = os.Remove(s.file) // harmless if it stays: the next reader gets no answer
 }
 
 // Limits on connections.
@@ -182,7 +183,7 @@ func (s *service) Stop(ctx context.Context, e *pb.End) (*pb.Heard, error) {
 	return &pb.Heard{}, ctx.Err()
 }
 
-// most exceeds what any market sells: a larger number is a mistake.
+// most exceeds any market's supply: a larger number is a mistake.
 const most = 1_000_000
 
 // count converts a number of machines, keeping invalid numbers invalid.

@@ -1,5 +1,6 @@
-// Package grants applies a scheduler to real jobs: Decide asks a sched.Policy what each job gets and why, and Calls lists the calls to jobs
-// that bring it about. A Decision is on disk before the first call; a successor reads the last one and continues.
+// Package grants applies a scheduler to real jobs: Decide has a sched.Policy decide what each job gets and why, and
+// Calls lists the calls to jobs that bring it about. A Decision is on disk before the first call; a successor reads the
+// last one and continues.
 //
 // A job gets a request to add workers only once their slots are free. So no slot is granted twice, whenever the scheduling process is
 // killed: the slots show which calls were made, and repeating one changes nothing.
@@ -27,11 +28,11 @@ type Claim struct {
 	Progress
 	// Began: its run was started, and has or will have slots.
 	Began bool
-	// Held is how many slots it has or waits for, and Where are those on hosts.
+	// Held is the number of slots that it has or waits for, and Where are those on hosts.
 	Held  int
 	Where []sched.Place
-	// Told is the number of workers that this process requested from its run; below 0 = none yet. Wants is how many it wants, by its
-	// journal: others may have made requests, too. 0 = none, or unknown.
+	// Told is the number of workers that this process requested from its run; negative = none yet. Wants is the number
+	// that it wants, by its journal: others may have made requests, too. 0 = none, or unknown.
 	Told, Wants int
 	// Ending: its run is about to end.
 	Ending bool
@@ -44,7 +45,7 @@ type Asked struct {
 	Priority    int
 	Least, Most int             // workers
 	Start       int             // workers, as submitted, if a scheduler starts jobs so
-	Unit        sched.Resources // of one worker
+	Unit        sched.Resources // per worker
 	Fixed       bool            // it cannot be resized while it runs
 	Clocks      int64
 	Budget      float64 // dollars; 0 = no limit
@@ -53,7 +54,7 @@ type Asked struct {
 
 // Slots are what jobs share.
 type Slots struct {
-	Hosts []sched.Host // the first There exist, and the others may be bought
+	Hosts []sched.Host // the first There exist; the others can be bought
 	There int
 	// Market is their cost; nil = unknown.
 	Market *sched.Market
@@ -114,15 +115,15 @@ func (j Claim) seen(p sched.Policy) Seen {
 type Decision struct {
 	T      time.Time     `json:"t"`
 	Policy string        `json:"policy"`
-	Why    string        `json:"why,omitempty"`    // of the decision as a whole
-	Hosts  []sched.Host  `json:"hosts,omitempty"`  // that exist, or may be bought
+	Why    string        `json:"why,omitempty"`    // for the decision as a whole
+	Hosts  []sched.Host  `json:"hosts,omitempty"`  // those that exist, or can be bought
 	Market *sched.Market `json:"market,omitempty"` // their cost then
 	Worth  int           `json:"worth,omitempty"`  // slots that are worth their price; 0 = the policy does not say
-	Leave  []string      `json:"leave,omitempty"`  // hosts to return, as they are not
+	Leave  []string      `json:"leave,omitempty"`  // hosts to return, as they are not worth it
 	Grants []Grant       `json:"grants"`           // by job
 }
 
-// Grant is a job's.
+// Grant is one job's grant.
 type Grant struct {
 	Job     string        `json:"job"`
 	Action  sched.Action  `json:"action"`
@@ -139,8 +140,8 @@ type Seen struct {
 	Away   bool `json:"away,omitempty"` // a person has paused it
 	Ending bool `json:"ending,omitempty"`
 	Rungs  int  `json:"rungs,omitempty"` // losses known
-	Sizes  int  `json:"sizes,omitempty"` // numbers of workers whose pace is known
-	// By deadlines: one is known, and the tenths of clocks done.
+	Sizes  int  `json:"sizes,omitempty"` // number of sizes with a known pace
+	// With deadlines: one is known, and the tenths of clocks done.
 	Due    bool `json:"due,omitempty"`
 	Tenths int  `json:"tenths,omitempty"`
 }
@@ -195,7 +196,7 @@ func Admit(jobs []Claim, most int) (admitted []Claim, left int) {
 	return slices.DeleteFunc(slices.Clone(jobs), func(j Claim) bool { return out[j.ID] }), len(out)
 }
 
-// Others are jobs that are not decided about.
+// Others are jobs that are not part of the decision.
 type Others struct {
 	Over    []sched.Job // finished trials
 	Waiting int         // jobs that Admit has left out
@@ -206,11 +207,11 @@ func Over(id string, arrived float64, f Feedback, rungs []float64) sched.Job {
 	return sched.Job{ID: id, Sweep: f.Sweep + ofTrials, Arrived: arrived, Rungs: rungs}
 }
 
-// ofTrials ends the name of a sweep of trials: no job's name ends so.
+// ofTrials ends the name of a sweep of trials: no job's name ends like this.
 const ofTrials = "/"
 
-// Decide asks a policy what each job gets of these slots, after the last decision. If it wants only some of the purchasable hosts, it runs
-// again with those.
+// Decide has a policy decide what each job gets of these slots, after the last decision. If it wants only some of the
+// purchasable hosts, it runs again with those.
 func Decide(p sched.Policy, now time.Time, slots Slots, jobs []Claim, others Others, last Decision) Decision {
 	plan, settled := planOn(p, now, slots.Hosts, slots.Market, jobs, others, last)
 	d := Decision{T: now, Policy: p.Name(), Hosts: slots.Hosts, Market: slots.Market}
@@ -239,8 +240,9 @@ func planOn(p sched.Policy, now time.Time, hosts []sched.Host, prices *sched.Mar
 	return p.Plan(s), settled
 }
 
-// stateOf returns the policy's input, and the grants that are not up to it: jobs paused by a person have nothing, killed ones end, and
-// running fixed ones, and those about to end, keep what they have, which is taken off the hosts.
+// stateOf returns the policy's input, and the grants that it does not decide: jobs paused by a person have nothing,
+// killed ones end, and running fixed ones, and those about to end, keep what they have, which is subtracted from the
+// hosts.
 func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Claim, last Decision) (s sched.State, settled []Grant) {
 	s = sched.State{Now: float64(now.Unix()), Seed: uint64(now.UnixNano())}
 	for _, h := range hosts {
@@ -290,7 +292,7 @@ func (j Claim) state(p sched.Policy, last Decision, where []sched.Place) sched.J
 	case g.Action == sched.Pause && !g.Seen.Away && last.Policy == p.Name():
 		of.Phase = sched.Paused
 	case g.Workers == 0 || of.Workers < max(j.Least, 1) || lost && (of.Phase == sched.Feedback && asSubmitted(p) || static(p)):
-		of.Phase, of.Workers, of.Where = sched.Queued, 0, nil // its state is kept, and it waits for its turn
+		of.Phase, of.Workers, of.Where = sched.Queued, 0, nil // its state is kept, and it waits its turn
 	}
 	return of
 }
@@ -304,7 +306,7 @@ func static(p sched.Policy) bool {
 	return false
 }
 
-// asSubmitted reports whether a policy makes jobs give feedback with as many workers as they were submitted with.
+// asSubmitted reports whether a policy runs jobs at their submitted size until they give feedback.
 func asSubmitted(p sched.Policy) bool {
 	return static(p) || sched.StopsTrials(p)
 }
@@ -365,8 +367,8 @@ func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Claim, job
 	return all
 }
 
-// Leaving returns the hosts to give back now. They wait until no job has more slots than it was granted: then the slots still on them have
-// room elsewhere.
+// Leaving returns the hosts to give back now. They wait until no job has more slots than it was granted: then the slots
+// still in use fit elsewhere.
 func Leaving(d Decision, jobs []Claim) []string {
 	if slices.ContainsFunc(jobs, func(j Claim) bool { return j.Held > d.Of(j.ID).Workers }) {
 		return nil
@@ -383,9 +385,9 @@ type Call struct {
 	Why     string
 }
 
-// Calls returns the requests to send now, so that jobs get what was decided: first to those that get less. Those that get more get their
-// request as slots become free, and another for the rest later. Nothing is requested from a job that a person has paused, or that is about
-// to end. Workers that a run wants but nobody granted are taken back.
+// Calls returns the requests to send now, so that jobs get what was decided: first to those that get less. Those that
+// get more get their request as slots become free, and another for the rest later. Nothing is requested from a job that
+// a person has paused, or that is about to end. Workers that a run wants but nobody granted are taken back.
 //
 // Invariant: the slots that jobs hold or were requested to have fit together on the hosts, as long as no host goes. Free slots are the
 // hosts' minus each job's reservation: the maximum of what it holds and what it was requested to have. So the slots of a shrinking job are
@@ -445,7 +447,8 @@ func (j Claim) has() int {
 	return max(j.Held, j.Told, j.Wants)
 }
 
-// reserved returns how many slots no other job may have. A run that this process has not sent a request may be carrying out the decision.
+// reserved returns the number of slots that no other job may use. A run to which this process has sent no request may
+// be carrying out the decision.
 func (j Claim) reserved(g Grant) int {
 	if j.Began && j.Told < 0 {
 		return max(j.Held, j.Wants, g.Workers)

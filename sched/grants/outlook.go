@@ -16,7 +16,7 @@ type Outlook struct {
 	Starts  bool     `json:"starts"`         // false = no start can be foreseen
 	Workers int      `json:"workers"`        // at the start; 0 = as in its file
 	Wait    float64  `json:"wait_seconds"`   // until then
-	Ends    []string `json:"ends,omitempty"` // the jobs that end before, in order
+	Ends    []string `json:"ends,omitempty"` // the jobs that end earlier, in order
 	Why     string   `json:"why"`
 }
 
@@ -31,10 +31,10 @@ func (o Outlook) Sooner(other Outlook) int {
 	return cmp.Or(cmp.Compare(o.Wait, other.Wait), cmp.Compare(other.Workers, o.Workers), cmp.Compare(o.Policy, other.Policy))
 }
 
-// Foresee decides about a job as if it came now, among the jobs of which most may have a run at a time. If it would wait, the others
-// continue with their grants, each at its measured pace, and Foresee decides again at each end.
+// Foresee decides about a job as if it came now, among the jobs of which at most most may run at a time. If it would
+// wait, the others continue with their grants, each at its measured pace, and Foresee decides again at each end.
 //
-// It uses Decide, as will happen when the job comes. Unknown events are ignored: future jobs, prices and lost hosts.
+// It uses Decide, as the real decision will. Unknown events are ignored: future jobs, prices and lost hosts.
 func Foresee(p sched.Policy, now time.Time, slots Slots, jobs []Claim, most int, others Others, last Decision, of Claim) Outlook {
 	out := Outlook{Policy: p.Name()}
 	jobs, begun := append(slices.Clone(jobs), of), now

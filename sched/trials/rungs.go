@@ -19,11 +19,11 @@ type Trial struct {
 	Losses   []float64         // at each rung reached; lower is better, and NaN is the worst
 	Ended    bool              // no more losses will come: it has succeeded before the remaining rungs, or failed, or was stopped
 	Failed   bool
-	Stopped  bool    // before its end, by somebody
+	Stopped  bool    // by somebody, before its end
 	Last     float64 // at the end of a successful one
 }
 
-// Verdict is what happens to a trial.
+// Verdict is the decision on a trial, with its basis.
 type Verdict struct {
 	Decision Decision
 	Rung     int // the last one reached
@@ -35,9 +35,9 @@ type Decision int
 
 // Decisions.
 const (
-	Goes  Decision = iota // on, to the next rung or its end
-	Waits                 // at its rung, until it is certain whether it continues
-	Out                   // it does not continue
+	Goes  Decision = iota // continues, to the next rung or its end
+	Waits                 // waits at its rung until it is certain whether it continues
+	Out                   // does not continue
 )
 
 // Decide compares trials at their rungs: early feedback (EPS, section 4.1) as successive halving that does not wait for the slowest. A

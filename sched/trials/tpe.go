@@ -17,14 +17,15 @@ type Result struct {
 // section 4. The settings of the trials with the lowest losses have the density l, those of the others g, and expected improvement
 // is the greatest where g/l is the least (section 4.1). No setting here depends on another one, so the tree has one level: densities are products.
 //
-// With a quarter of the trials running at a time 8 candidates served better than 24, and gamma .15 better than .25: mean best losses of
-// 200 seeds on the functions of TestTPEBeatsRandom.
+// With a quarter of the trials running concurrently, 8 candidates did better than 24, and gamma .15 better than .25:
+// mean best losses of 200 seeds on the functions of TestTPEBeatsRandom.
 const (
 	gamma      = .15 // share of results in l
 	candidates = 8   // drawn from l
 )
 
-// First returns how many trials of TPE are drawn at random: a quarter. The same number may be without a result at a time.
+// First returns how many of TPE's trials are drawn at random: a quarter. The same number may be without a result at any
+// time.
 func (s *Sweep) First() int { return (s.Samples + 3) / 4 }
 
 // Ready reports whether trial i, counted from 0, can be drawn once this many earlier ones have a result: all of the first ones, and all but
@@ -33,8 +34,9 @@ func (s *Sweep) Ready(i, results int) bool {
 	return !s.TPE || i < s.First() || results >= max(s.First(), i-s.First()+1)
 }
 
-// Draw draws the settings of the trial after these ones (TPE), once enough have a result for it to be Ready. A result is the loss at the
-// first rung; without rungs it is the loss at the end. A trial that failed earlier is the worst, a stopped one has none.
+// Draw draws the settings of the trial after these ones (TPE), once enough have a result for it to be Ready. A result
+// is the loss at the first rung; without rungs it is the loss at the end. A trial that failed earlier is the worst, a
+// stopped one has none.
 func (s *Sweep) Draw(before []Trial) (settings map[string]string, ready bool) {
 	var results []Result
 	ended := 0

@@ -64,13 +64,13 @@ func (s *Sweep) Number() int {
 	}
 	n := 1
 	for _, r := range s.Ranges {
-		n = min(n*len(r.Values), math.MaxInt32) // more than anybody runs
+		n = min(n*len(r.Values), math.MaxInt32) // more than anyone runs
 	}
 	return n
 }
 
-// Trials returns the settings of each trial, by name. Equal sweeps give equal trials, and more samples do not change the first ones. With
-// TPE only the First are final.
+// Trials returns the settings of each trial, by name. Equal sweeps give equal trials, and more samples do not change
+// the first ones. With TPE only the First ones are final.
 func (s *Sweep) Trials() []map[string]string {
 	trials := make([]map[string]string, s.Number())
 	for i := range trials {
