@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	repairs = 600           // unsuccessful changes that end a repair, divided by the number of the attempt
-	hopeful = missing * .05 // an answer that lacks no more than this
+	repairs = 600           // unsuccessful changes that end a repair, fewer if more is lacking
+	hopeful = missing * .05 // the unit of what is lacking in that
 )
 
 // repair searches for an answer that lacks nothing: apps that lack units and a few random others are removed and placed

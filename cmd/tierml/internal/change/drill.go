@@ -96,7 +96,7 @@ type DrillOptions struct {
 	seed   uint64
 	yes    bool
 	atOnce bool
-	// faultIn: see elasticity.FaultIn
+	// faultIn: see elasticity.FaultIn.
 	faultIn bool
 	Format  string
 }
@@ -130,7 +130,7 @@ const enoughClocks = 8
 
 var errDrilled = errors.New("all is known")
 
-// tierml waits until machines take part, harms some, and watches until training continues.
+// Run waits until machines take part, harms some, and watches until training continues.
 func (o DrillOptions) Run(ctx context.Context, dir string, in io.Reader, out, errOut io.Writer) error {
 	if !rundir.Held(dir) {
 		return cli.Usage(fmt.Errorf("%s has ended: a drill needs a running run; `tierml run` starts one", rundir.Relative(dir)))
@@ -310,7 +310,7 @@ func (o DrillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 	}, nil
 }
 
-// cloudFaults is a provider's account to a drill.
+// cloudFaults lets a drill use a provider's account.
 type cloudFaults struct{ cloud provisioner.Cloud }
 
 func (h cloudFaults) Terminate(ctx context.Context, machines []string) error {
@@ -340,7 +340,7 @@ func controlled(endpoint string) bool {
 	return err == nil && response.StatusCode == http.StatusOK && string(text) == "ok\n"
 }
 
-// order makes a fake cloud do something to machines.
+// order has a fake cloud do something to machines.
 func (o DrillOptions) order(ctx context.Context, endpoint string, machines []drill.Machine) error {
 	var steps []string
 	for _, m := range machines {

@@ -63,7 +63,7 @@ func NewSSHCommand() *cobra.Command {
 // machineSelector has the flags that select a machine of a run.
 type machineSelector struct {
 	at         target.Flags
-	rank, task int // below 0: not given
+	rank, task int // negative: not given
 	machine    string
 }
 

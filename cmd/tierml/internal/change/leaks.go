@@ -144,8 +144,8 @@ type holdings struct {
 	job         *config.Job
 	name, where string
 	format      string // of lists; empty = a table
-	// others is the cluster's default name, which every job has that names none; empty = the user has named it, or a run of it, and means
-	// all its machines. Otherwise only the owner's are selected.
+	// others is the cluster's default name, which all jobs without a name of their own share; empty = the user has
+	// named the cluster, or one of its runs, and means all its machines. Otherwise only the owner's are selected.
 	others, owner string
 }
 
@@ -161,7 +161,7 @@ func openHoldings(ctx context.Context, file, run, cluster string) (*holdings, er
 		job.Block.Shared().Cluster = cluster
 	}
 	account, err := target.OpenAccount(ctx, job, run)
-	at := job.Installation() // the cloud may have told us its region
+	at := job.Installation() // the cloud may have supplied its region
 	l := &holdings{job: job, cloud: account, name: at.Name, where: fmt.Sprintf("cluster %s in %s", at.Cluster, at.Region), owner: at.Owner}
 	if !at.ClusterNamed && run == "" && cluster == "" {
 		l.others = at.Cluster
@@ -242,7 +242,8 @@ func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner
 	return own
 }
 
-// overdue returns those whose lease has expired. A job server runs for months, and its host's clock may be adjusted meanwhile.
+// overdue returns the machines whose lease has expired. A job server runs for months, and its host's clock may be
+// adjusted meanwhile.
 func overdue(live []provisioner.Holding) []provisioner.Holding {
 	now, _ := clock.Between()
 	return slices.DeleteFunc(slices.Clone(live), func(h provisioner.Holding) bool { return !h.Overdue(now) })
@@ -258,7 +259,7 @@ func idsOf(live []provisioner.Holding) []provisioner.InstanceID {
 
 const (
 	LookAgain = 2 * time.Second
-	// EndWithin is how long a cloud may take to end machines; what is left then is reported loudly.
+	// EndWithin is how long a cloud may take to end machines; any left after that are reported prominently.
 	EndWithin = 10 * time.Minute
 )
 

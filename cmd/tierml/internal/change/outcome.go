@@ -17,7 +17,7 @@ import (
 func standingTable(s call.Standing) table.Table {
 	return table.Table{
 		Data: struct {
-			Reached        bool   `json:"reached"` // false: only requested
+			Reached        bool   `json:"reached"` // false: requested only
 			Workers        uint32 `json:"workers"`
 			Servers        uint32 `json:"servers"`
 			Reliable       uint32 `json:"reliable"`

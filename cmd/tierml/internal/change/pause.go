@@ -22,7 +22,7 @@ ends it with a checkpoint.
 	}, nil, cli.Step{Command: "tierml resume RUN", Why: "training continues"})
 }
 
-// NewResumeCommand continues a paused run; package run makes it continue one that has ended, too.
+// NewResumeCommand continues a paused run; package run extends it to runs that have ended.
 func NewResumeCommand(at *target.Flags) *cobra.Command {
 	return newChangeCommand(at, &call.Scale{Resume: true, By: "tierml resume RUN"}, &cobra.Command{
 		Use:   "resume RUN",

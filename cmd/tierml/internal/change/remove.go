@@ -103,7 +103,7 @@ func endedRuns(cmd *cobra.Command, names []string) (ended []endedRun, err error)
 	return ended, nil
 }
 
-// DeleteRun deletes a run that has ended, for a page whose reader has confirmed it.
+// DeleteRun deletes a run that has ended, for a page on which a person has confirmed it.
 func DeleteRun(ctx context.Context, dir string) error {
 	r, err := endedRunIn(ctx, dir)
 	if err != nil {
@@ -135,7 +135,7 @@ func endedRunIn(ctx context.Context, dir string) (r endedRun, err error) {
 	return r, nil
 }
 
-// removeRuns deletes runs. Each is locked meanwhile, so that nobody resumes it.
+// removeRuns deletes runs. Each is locked meanwhile, so that nobody can resume it.
 func removeRuns(ended []endedRun, out io.Writer) error {
 	for _, r := range ended {
 		release, err := rundir.HoldUntil(r.dir)

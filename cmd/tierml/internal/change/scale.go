@@ -88,7 +88,7 @@ func scale(ctx context.Context, runs target.Runs, run string, change call.Scale,
 			printStanding(out, now)
 		}
 	})
-	if last == nil || cli.ForPeople(format) { // a change that was refused yields only the error
+	if last == nil || cli.ForPeople(format) { // a refused change yields only the error
 		return err
 	}
 	return errors.Join(err, standingTable(*last).Write(out, format))

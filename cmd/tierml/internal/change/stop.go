@@ -45,7 +45,7 @@ the result.
 
 type stopOptions struct {
 	now    bool
-	task   int // below 0: the whole run
+	task   int // negative: the whole run
 	format string
 }
 

@@ -18,7 +18,8 @@ func OneJobFile(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("name one job file; there are %d arguments", len(args))
 }
 
-// Arguments accepts from least to most arguments, most < 0 being any number; otherwise it says what to write.
+// Arguments accepts from least to most arguments, most < 0 being any number; otherwise its error explains what to
+// write.
 func Arguments(least, most int, otherwise string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most {
@@ -28,7 +29,7 @@ func Arguments(least, most int, otherwise string) cobra.PositionalArgs {
 	}
 }
 
-// OneRun accepts the name of a run, or nothing for the latest.
+// OneRun accepts the name of a run, or nothing, which means the latest.
 func OneRun(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("name one run, such as demo-1; there are %d arguments", len(args))

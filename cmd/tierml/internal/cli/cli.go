@@ -26,7 +26,7 @@ func Quiet(cmd *cobra.Command) bool {
 	return err == nil && quiet
 }
 
-// Step is something to do next.
+// Step is a suggested next command.
 type Step struct {
 	Command string // as typed
 	Why     string // what it does; may be empty
@@ -37,7 +37,7 @@ type Step struct {
 func Next(cmd *cobra.Command, steps ...Step) {
 	if out := cmd.ErrOrStderr(); !Quiet(cmd) && IsTerminal(out) {
 		fmt.Fprintln(out)                                                                      // separates it from the command's output
-		_ = table.Folded(out, func(w io.Writer) error { WriteSteps(w, steps...); return nil }) // as of all hints
+		_ = table.Folded(out, func(w io.Writer) error { WriteSteps(w, steps...); return nil }) // like all hints
 	}
 }
 
@@ -71,7 +71,7 @@ func DidYouMean(name string, names []string) string {
 	return ""
 }
 
-// FlagError words an error of parsing flags: what was probably meant by one that does not exist, and where to look.
+// FlagError rewords an error of parsing flags: it suggests what was probably meant, and where to look.
 func FlagError(cmd *cobra.Command, err error) error {
 	instead := ""
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
@@ -109,7 +109,8 @@ func flagNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// ArgsError words an error of checking arguments: a command without subcommands has no unknown ones, so another command was probably meant.
+// ArgsError rewords an error of checking arguments: a command without subcommands has no unknown ones, so another
+// command was probably meant.
 func ArgsError(cmd *cobra.Command, args []string, err error) error {
 	if strings.HasPrefix(err.Error(), "unknown command") && len(args) > 0 {
 		if !cmd.HasSubCommands() {
@@ -141,7 +142,7 @@ func meantCommand(cmd *cobra.Command, word string) string {
 	return ""
 }
 
-// MissingFlags words cobra's error about missing required flags; nil for other errors.
+// MissingFlags rewords cobra's error about missing required flags; nil for other errors.
 func MissingFlags(cmd *cobra.Command, err error) error {
 	if !strings.HasPrefix(err.Error(), "required flag(s)") {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CompletionCommand prints a script with which a shell completes the program's commands, and replaces cobra's own, whose subcommands have
-// no examples.
+// CompletionCommand returns the command that prints a shell's completion script; it replaces cobra's own, whose
+// subcommands have no examples.
 func CompletionCommand(program string) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{

@@ -13,8 +13,8 @@ import (
 // errDeclined is the answer "no" to "Proceed?". Its exit code is that of a failure, so that `tierml run && next` stops.
 var errDeclined = Exit(ExitFailed, errors.New("stopped before anything was started, as you said no"))
 
-// Confirm asks on out and reads the answer from in; yes skips the question. It returns errDeclined for no. Without a terminal (interactive
-// is false), that is an error rather than a hang.
+// Confirm asks on out and reads the answer from in; yes skips the question. It returns errDeclined for the answer no.
+// Without a terminal (interactive is false) it returns an error rather than hang.
 func Confirm(in io.Reader, out io.Writer, interactive, yes bool) error {
 	if yes {
 		return nil
@@ -45,7 +45,7 @@ func Confirm(in io.Reader, out io.Writer, interactive, yes bool) error {
 // ErrInterrupted is Ctrl-C before anything was bought.
 var ErrInterrupted = Exit(ExitInterrupted, errors.New("stopped by Ctrl-C before anything was started"))
 
-// ConfirmUntil is Confirm where Ctrl-C, which is caught, is an answer too.
+// ConfirmUntil is Confirm that also accepts Ctrl-C, which is caught, as an answer.
 func ConfirmUntil(ctx context.Context, in io.Reader, out io.Writer, yes bool) error {
 	answer := make(chan error, 1)
 	// After Ctrl-C it keeps waiting for a line that nobody reads, until the process ends.
@@ -62,7 +62,7 @@ func ConfirmUntil(ctx context.Context, in io.Reader, out io.Writer, yes bool) er
 	}
 }
 
-// UseColor reports whether to colour what goes to a stream: terminals only, unless NO_COLOR is set
+// UseColor reports whether to colour a stream's output: terminals only, unless NO_COLOR is set
 // (https://no-color.org) or the terminal is dumb.
 func UseColor(stream any) bool {
 	return IsTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -50,7 +50,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Remedy returns what to do about an error that any command can meet when it writes.
+// Remedy returns advice about an error that any command can have when it writes.
 func Remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -51,7 +51,8 @@ func (u *Unread) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// StoppingWriter is an output other than a terminal, such as a file on a disk that fills up. Then the work ends in an orderly way.
+// StoppingWriter is an output other than a terminal, such as a file on a disk that may fill up. A write error then ends
+// the work in an orderly way.
 type StoppingWriter struct {
 	io.Writer
 	Stop   func(why string)

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/table"
 )
 
-// Group is a heading of the first screen with its commands, in order.
+// Group is a heading of the first screen, with its commands in order.
 type Group struct {
 	Title    string
 	Commands []string
@@ -40,7 +40,7 @@ func Arrange(root *cobra.Command, groups []Group) {
 			delete(byName, name)
 		}
 	}
-	for _, cmd := range all { // the remaining ones are hidden or topics
+	for _, cmd := range all { // the others are hidden or topics
 		if byName[cmd.Name()] == nil {
 			continue
 		}
@@ -59,21 +59,21 @@ func Arrange(root *cobra.Command, groups []Group) {
 		cmd.SetOut(&text)
 		show(cmd, args)
 		_ = table.Folded(out, func(w io.Writer) error { // the stream keeps its first error
-			_, err := w.Write(bytes.ReplaceAll(text.Bytes(), []byte(" (default [])"), nil)) // of a flag with several values
+			_, err := w.Write(bytes.ReplaceAll(text.Bytes(), []byte(" (default [])"), nil)) // for a flag with several values
 			return err
 		})
 	})
 }
 
-// help says in one sentence what a command is for, followed by the rest: a long text does not repeat the short one. The first screen and
-// topics have only a long text.
+// help prints in one sentence what a command is for, followed by the rest: a long text does not repeat the short one.
+// The first screen and topics have only a long text.
 const help = `{{if and .HasParent (not .IsAdditionalHelpTopicCommand)}}{{.Short}}.
 
 {{end}}{{with .Long}}{{. | trimTrailingWhitespaces}}
 
 {{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`
 
-// usage is what help and usage show below the long text. A command shows its usage line first, then examples.
+// usage is the part of help below the long text. A command shows its usage line first, then examples.
 const usage = `{{if .HasAvailableSubCommands}}Usage:
   {{.CommandPath}} COMMAND [ARGUMENT...] [--flag...]{{else}}Usage:
   {{.UseLine}}{{end}}{{if .HasExample}}
@@ -98,12 +98,12 @@ More help:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
   {{.CommandPath}} COMMAND --help    More about a command, with examples{{end}}
 `
 
-// Topic returns a page of help that is no command.
+// Topic returns a page of help that is not a command.
 func Topic(name, short, long string) *cobra.Command {
 	return &cobra.Command{Use: name, Short: short, Long: long}
 }
 
-// HelpCommand is `help`, which reports an unknown word as a mistake, as all commands do.
+// HelpCommand returns `help`, which reports an unknown word as a mistake, as all commands do.
 func HelpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "help [COMMAND | TOPIC]",

@@ -16,18 +16,18 @@ func CompleteFlag(cmd *cobra.Command, flag string, words ...string) {
 	if cmd.Flags().Lookup(flag) == nil {
 		return
 	}
-	// It fails only if there already is a function.
+	// It fails only if the flag already has a function.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// PrintDoubts prints why prices are doubtful.
+// PrintDoubts prints the reasons why prices are doubtful.
 func PrintDoubts(errOut io.Writer, doubts []string) {
 	for _, text := range doubts {
 		fmt.Fprintln(errOut, "tierml: "+text)
 	}
 }
 
-// OnTheWay returns where commands say what they are waiting for: programs that parse the output get only the output.
+// OnTheWay returns the writer for progress messages: programs that parse the output get only the output.
 func OnTheWay(out io.Writer, format string) io.Writer {
 	if ForPeople(format) {
 		return out
@@ -35,10 +35,10 @@ func OnTheWay(out io.Writer, format string) io.Writer {
 	return io.Discard
 }
 
-// FormatHTML is the form of commands that have a page.
+// FormatHTML is the format of commands that can print a web page.
 const FormatHTML = "html"
 
-// OutputFlag gives a command that lists something the flag -o; more are forms that only this command has.
+// OutputFlag adds the flag -o to a command that lists something; more are formats that only this command has.
 func OutputFlag(cmd *cobra.Command, format *string, more ...string) {
 	forms := append(table.Formats(), more...)
 	cmd.Flags().StringVarP(format, "output", "o", table.Plain, "output `format`: "+strings.Join(forms, ", "))
@@ -49,13 +49,13 @@ func OutputFlag(cmd *cobra.Command, format *string, more ...string) {
 // CheckFormat rejects an unknown format before any work is done.
 func CheckFormat(format string, more ...string) error {
 	forms := append(table.Formats(), more...)
-	if slices.Contains(forms, format) || format == table.Text { // another name for table, which some commands had
+	if slices.Contains(forms, format) || format == table.Text { // another name for table, which some commands used to have
 		return nil
 	}
 	return Usage(fmt.Errorf("output format %q does not exist%s; write -o %s", format, DidYouMean(format, forms), strings.Join(forms, ", -o ")))
 }
 
-// ForPeople reports whether people read a form, so that text around it does no harm.
+// ForPeople reports whether people read a format, so that additional text does no harm.
 func ForPeople(format string) bool {
 	return format == table.Plain || format == table.Wide || format == table.Text
 }

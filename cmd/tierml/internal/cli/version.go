@@ -8,8 +8,8 @@ import (
 // BuildVersion is set by the Makefile: -ldflags "-X .../cmd/tierml/internal/cli.BuildVersion=v1.2.3".
 var BuildVersion string
 
-// Version returns the version of the program. Built without make, it is what Go knows: the module's version, or
-// the commit.
+// Version returns the version of the program. If it was built without make, it uses what Go knows: the module's
+// version, or the commit.
 func Version() string {
 	v := BuildVersion
 	if v == "" {

@@ -48,7 +48,7 @@ func Cents(text string) string {
 	return v.Cents()
 }
 
-// Because returns a reason as the end of a sentence.
+// Because formats a reason as the end of a sentence.
 func Because(why string) string {
 	if why == "" {
 		return ""

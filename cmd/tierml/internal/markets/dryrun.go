@@ -146,7 +146,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if p.Policies, err = o.chosen(); err != nil {
 		return p, cli.Usage(err)
 	}
-	p.Regret = !o.noOracle && !cli.ForPeople(o.format) && o.starts != "every" // which would take longer than all policies
+	p.Regret = !o.noOracle && !cli.ForPeople(o.format) && o.starts != "every" // otherwise it would take longer than all policies
 	if p.Hours, err = lengths(o.hours); err != nil {
 		return p, cli.Usage(err)
 	}
@@ -224,7 +224,8 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	return p, nil
 }
 
-// forPrograms returns the policies for users' programs: those without reliable machines, and no oracle, which trains.
+// forPrograms returns the policies for users' programs: those without reliable machines, and no oracle, which assumes
+// training.
 func (o dryRunOptions) forPrograms(job *config.Job) (names []string, err error) {
 	if o.everyPolicy {
 		return append(bidding.NamesForPrograms(), sweep.Auto), nil
@@ -307,7 +308,7 @@ func (o dryRunOptions) maker(ctx context.Context, job *config.Job) (m *sweep.Mak
 	return m, doubts, nil
 }
 
-// market reads prices and catalog; several traces are combined. A real cloud is queried for what no file has.
+// market reads prices and catalog, and combines several traces. It queries a real cloud for what no file has.
 func (o dryRunOptions) market(ctx context.Context, job *config.Job) (*local.Market, error) {
 	at := job.Installation()
 	if at != nil {
@@ -324,7 +325,7 @@ func (o dryRunOptions) market(ctx context.Context, job *config.Job) (*local.Mark
 		return nil, fmt.Errorf("--prices has no on-demand prices; add --catalog FILE, or %s.catalog to the job", at.Block)
 	}
 	if at != nil {
-		job.Provider = job.Cloud // whose prices they are
+		job.Provider = job.Cloud // the cloud of the prices
 	}
 	return local.LoadFiles(job, o.traces)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// blame rewords objections to fields of the job that a flag has replaced: they name the flag, not the job file.
+// blame rewords errors about fields of the job that a flag has replaced: they name the flag, not the job file.
 func (o *dryRunOptions) blame(err error) error {
 	faults, ok := errors.AsType[config.Faults](err)
 	if !ok {
@@ -25,7 +25,7 @@ func (o *dryRunOptions) blame(err error) error {
 				text += "; " + f.Instead
 			}
 			said[i], ours = errors.New(text), true
-		} else if len(o.traces) > 0 && priced(f.Field) { // the job's own machines, in a market other than the job's
+		} else if len(o.traces) > 0 && priced(f.Field) { // the job's own machines, in another job's market
 			said[i], ours = fmt.Errorf("--prices %s: %w; or name what it has with --types and --zones", strings.Join(o.traces, ","), f), true
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// fleetOptions try a job on other machines than those in its file, so that it need not be edited.
+// fleetOptions simulate a job on other machines than those in its file, so that it need not be edited.
 type fleetOptions struct {
 	types    []string
 	zones    []string

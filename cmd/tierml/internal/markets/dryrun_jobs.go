@@ -126,7 +126,7 @@ func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
 	return s, o.buyers(s, errOut)
 }
 
-// withSettings rejoins settings with commas, such as dorm:0.1,0.2, at which the list of schedulers was split.
+// withSettings rejoins settings with commas, such as dorm:0.1,0.2, which the list of schedulers was split at.
 func withSettings(parts []string) (names []string) {
 	for _, part := range parts {
 		if _, err := strconv.ParseFloat(part, 64); err == nil && len(names) > 0 && strings.Contains(names[len(names)-1], ":") {
@@ -248,10 +248,10 @@ func (j *jobsOptions) cluster(sweep bool) ([]jobs.Buyer, error) {
 const (
 	jobsBoot = 3 * time.Minute
 	jobsAsk  = 5 * time.Minute
-	jobsPast = 7 * 24 * time.Hour // of prices before the start, for estimates
+	jobsPast = 7 * 24 * time.Hour // prices before the start, for estimates
 )
 
-// buyers are the ways to buy that --policy names, on the prices of --prices.
+// buyers returns the ways to buy that --policy names, at the prices of --prices.
 func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 	if o.catalog == "" || o.fleet.vcpu < 1 {
 		return cli.Usage(errors.New("--prices with --jobs needs --catalog, for on-demand prices, and --vcpu, the most vCPUs that are held"))
@@ -338,7 +338,7 @@ func (o dryRunOptions) reliableTier(catalog *market.Catalog, cheapest planner.Of
 	return market.USD(count) * t.OnDemand, nil
 }
 
-// jobsStarts are times before which every pool has a week of prices; runs end at the end of the recording.
+// jobsStarts returns times before which every pool has a week of prices; runs end at the end of the recording.
 func (o dryRunOptions) jobsStarts(s *jobs.Study, pools []bidding.Candidate) (starts []time.Time, horizon float64, err error) {
 	var from, to time.Time
 	for _, c := range pools {

@@ -121,7 +121,7 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 // longSilence is how long a last price can be assumed to hold: price lists of Compute Engine come every month.
 const longSilence = 31 * 24 * time.Hour
 
-// query reads the flags, and the files next to the prices.
+// query reads the flags, and the files related to the prices.
 func (o marketOptions) query() (q quote.Query, err error) {
 	if q.Bid, err = parseBid(o.bid); err != nil {
 		return q, cli.Usage(err)

@@ -83,7 +83,7 @@ func (s *selection) has(p market.Pool) bool {
 		(len(s.zones) == 0 || slices.Contains(s.zones, p.Zone) || slices.Contains(s.zones, p.Region))
 }
 
-// nothing returns a message that nothing was found, and what exists.
+// nothing returns an error that nothing was found, and lists what exists.
 func (s *selection) nothing(where string, all []market.Pool) error {
 	if len(all) == 0 {
 		return fmt.Errorf("%s holds no prices: `tierml prices fetch` asks your account for them, `tierml prices import FILE` reads a recording, "+

@@ -129,7 +129,8 @@ func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, ne
 	return writeJobFile(ctx, o.path, w, out, next)
 }
 
-// translate converts another tool's job file. It is written even if the job cannot be planned yet: what is missing is listed.
+// translate converts another tool's job file. It is written even if the job cannot be planned yet: the missing fields
+// are listed.
 func translate(ctx context.Context, o initOptions, out io.Writer, next func(...cli.Step)) error {
 	text, err := os.ReadFile(o.from)
 	if err != nil {
@@ -201,7 +202,7 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 	if err != nil {
 		return fmt.Errorf("writing the job file: %w", err)
 	}
-	defer os.Remove(file.Name()) // if it has not become the job file
+	defer os.Remove(file.Name()) // unless it has become the job file
 	_, err = file.Write(text)
 	if err := errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
 		return fmt.Errorf("writing the job file: %w", err)
@@ -234,7 +235,7 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 	return nil
 }
 
-// tryJob finds out what the next command would refuse. Plans of other clouds query the provider.
+// tryJob finds errors that the next command would report. Plans of other clouds query the provider.
 func tryJob(ctx context.Context, job *config.Job) (err error) {
 	switch {
 	case job.Cloud == config.CloudLocal:

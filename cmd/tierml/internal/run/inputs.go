@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// VerifyInputs checks the hashes of files uploaded for a submitted job; any other job passes. A run with splits no longer reads its
-// training data.
+// VerifyInputs checks the hashes of files uploaded for a submitted job; any other job passes. A run that has its splits
+// no longer reads the training data.
 func VerifyInputs(job *config.Job, split bool) error {
 	if !Submitted() {
 		return nil
@@ -39,8 +39,9 @@ func Submitted() bool {
 	return is
 }
 
-// NotTheJobs marks an error of a job server's process as the fault of the host, or of a store or cloud which does not answer. A provider
-// that refuses a job from the start refuses it permanently; one that refuses a run that it has served before may change its mind.
+// NotTheJobs marks an error of a job server's process as the fault of the host, or of a store or cloud that does not
+// answer. A provider that refuses a job from the start refuses it permanently; one that refuses a run that it has
+// served before may change its mind.
 func NotTheJobs(err error, resumed bool) error {
 	_, left := errors.AsType[*runner.Left](err)
 	denied := resumed && errors.Is(err, provisioner.ErrDenied)

@@ -16,7 +16,7 @@ import (
 
 // JobSource is what the arguments of a command name: a job file, or the source of a job.
 type JobSource struct {
-	File    string          // of a job
+	File    string          // of the job
 	command *config.Command // a program or data; nil = file
 	Said    config.Overrides
 	target  string // the column to predict, of data
@@ -26,7 +26,7 @@ func (s *JobSource) targetFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.target, "target", "", "of a file of data, the `column` to predict")
 }
 
-// Flags are the flags that complete a job.
+// Flags adds the flags that complete a job.
 func (s *JobSource) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.Said.Name, "name", "", "the job's `name`, instead of the file's")
 	cmd.Flags().StringVar(&s.Said.Budget, "budget", "", "the `most` that the run may cost, such as $20")
@@ -38,7 +38,7 @@ func (s *JobSource) Flags(cmd *cobra.Command) {
 func (s *JobSource) Take(cmd *cobra.Command, args []string) (err error) {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) > 0:
-		line := args[0] // one word may be a whole line of a shell
+		line := args[0] // one word may be a whole shell command line
 		if len(args) > 1 {
 			line = terminal.ShellLine(args)
 		}
@@ -101,7 +101,7 @@ func nameOfCommand(words []string) string {
 	return config.NameOf(words[0])
 }
 
-// String returns it as typed.
+// String returns the source as typed.
 func (s *JobSource) String() string {
 	if s.command != nil && s.command.Run != "" && s.File == "" {
 		return "-- " + s.command.Run

@@ -85,7 +85,7 @@ when it would start the job, with how many workers, and what else could be had; 
 	return cmd
 }
 
-// planAt makes a job server plan a job.
+// planAt has a job server plan a job.
 func planAt(cmd *cobra.Command, o *RunOptions, format string) error {
 	client, err := o.at.Client(cmd, nil)
 	if err != nil {
@@ -106,7 +106,8 @@ func planAt(cmd *cobra.Command, o *RunOptions, format string) error {
 	return table.WriteJSON(cmd.OutOrStdout(), found)
 }
 
-// firstTrial returns the first trial of an application's sweep, after checking the settings of all; without a sweep, the job itself.
+// firstTrial returns the first trial of an application's sweep, after checking the settings of all; without a sweep, it
+// returns the job itself.
 func firstTrial(job *config.Job, out io.Writer, format string) (*config.Job, error) {
 	trials := job.TrialJobs()
 	if len(trials) == 0 {

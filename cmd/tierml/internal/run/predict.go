@@ -49,7 +49,7 @@ type predictOptions struct {
 	badLines int
 }
 
-// check finds faults before trying.
+// check finds faults before any work.
 func (o predictOptions) check(modelPath, data string) error {
 	for _, path := range []string{modelPath, data} {
 		if location.SameFile(o.into, path) {

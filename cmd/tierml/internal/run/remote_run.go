@@ -107,7 +107,7 @@ func submitJob(ctx context.Context, at target.Placed, o RunOptions, in io.Reader
 		return nil
 	}
 	runs := target.OfServer(client)
-	programs := job.Unit != "" // of a resumed job
+	programs := job.Unit != "" // for a resumed job
 	if sent, err := o.Job.Load(); err == nil && o.Resume == "" {
 		programs = sent.Run != ""
 	}
@@ -146,10 +146,10 @@ func (o RunOptions) submitted(ctx context.Context, at target.Placed, in io.Reade
 	return done, inOwnFile(err, job)
 }
 
-// placed is a fault of the submitted text, whose line numbers differ from the user's file.
+// placed matches a fault with a line number of the submitted text, which differs from the user's file.
 var placed = pattern.Of(`^\d+:\d+: ([a-z][^: ]*): (.*)$`)
 
-// inOwnFile gives the faults that a job server finds their places in the user's job file.
+// inOwnFile moves the faults that a job server finds to their lines in the user's job file.
 func inOwnFile(err error, job *config.Job) error {
 	refused, ok := errors.AsType[call.Refused](err)
 	if !ok {
@@ -166,7 +166,7 @@ func inOwnFile(err error, job *config.Job) error {
 	return faults
 }
 
-// submission uploads what a job names, and returns the job as a job server takes it.
+// submission uploads the files that a job names, and returns the job in the form for a job server.
 func (o RunOptions) submission(ctx context.Context, client *call.Client, notes io.Writer) (s call.Submission, err error) {
 	job, err := o.Job.Load()
 	if err != nil {
@@ -183,8 +183,8 @@ func (o RunOptions) submission(ctx context.Context, client *call.Client, notes i
 	return s, nil
 }
 
-// concludeRemote prints the report of a job that has ended, as the run itself would have, and gives its exit
-// code.
+// concludeRemote prints the report of a job that has ended, as the run itself would have, and returns its
+// exit code.
 func concludeRemote(ctx context.Context, runs target.Runs, id string, out io.Writer) error {
 	_, job, err := runs.Get(ctx, id)
 	if err != nil {
@@ -197,7 +197,7 @@ func concludeRemote(ctx context.Context, runs target.Runs, id string, out io.Wri
 	}
 	switch call.State(job.State) {
 	case call.Finished:
-		if job.Unit != "" { // of programs
+		if job.Unit != "" { // for programs
 			fmt.Fprintf(out, "State    tierml state %s --into DIR\n", id)
 			return nil
 		}
@@ -231,7 +231,7 @@ func summarize(ctx context.Context, runs target.Runs, id string, out io.Writer) 
 	return nil
 }
 
-// userHere returns who uses this computer; empty = unknown.
+// userHere returns the name of this computer's user; empty = unknown.
 func userHere() string {
 	name := cmp.Or(os.Getenv("USER"), os.Getenv("LOGNAME"))
 	if host, err := os.Hostname(); err == nil && name != "" {

@@ -24,7 +24,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// programsGoOn says from where programs resume.
+// programsGoOn describes where programs resume.
 func programsGoOn(from ResumePoint, endpoint string) string {
 	text := ""
 	saved, done := 0, 0
@@ -55,12 +55,12 @@ func programsGoOn(from ResumePoint, endpoint string) string {
 
 // ResumePoint is where an earlier run was saved.
 type ResumePoint struct {
-	checkpoint string // empty = none: from the beginning
+	checkpoint string // empty = none: start from the beginning
 	clock      ps.Clock
 	At         time.Time        // market time at which it ended
-	Part       int              // how often the run was begun before
-	Past       *elasticity.Past // nil = it begins, or was ended in order
-	before     *elasticity.Log  // what was trained until then
+	Part       int              // how often the run was started before
+	Past       *elasticity.Past // nil = it starts new, or was ended in order
+	before     *elasticity.Log  // training done until then
 	State      jobrun.State
 	doubts     []error           // why newer checkpoints are not used
 	older      []elasticity.Kept // earlier checkpoints
@@ -163,7 +163,7 @@ func allOf(job *config.Job) string {
 	return fmt.Sprintf(": all %d clocks", job.Train.Clocks)
 }
 
-// words describe where a run continues.
+// words describes where a run continues.
 func (from ResumePoint) words(job *config.Job, endpoint string) string {
 	if job.IsProgram() {
 		return programsGoOn(from, endpoint)
@@ -186,5 +186,5 @@ func (from ResumePoint) words(job *config.Job, endpoint string) string {
 	return text
 }
 
-// noEndpoint selects a cloud in this process, whatever the run had before.
+// noEndpoint selects a cloud in this process, whatever the run used before.
 const noEndpoint = "none"

@@ -1,4 +1,4 @@
-// Package run has the commands that begin work: init, doctor, plan, run, train, predict.
+// Package run has the commands that start work: init, doctor, plan, run, train, predict.
 package run
 
 import (
@@ -55,7 +55,7 @@ func containersHere(ctx context.Context, job *config.Job) error {
 	return nil
 }
 
-// concludeProgram says where the results are.
+// concludeProgram prints where the results are.
 func concludeProgram(out io.Writer, job *config.Job, directory string) error {
 	state, err := jobrun.ReadState(directory)
 	if err != nil {
@@ -123,7 +123,7 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 	return cmd
 }
 
-// begin runs a job, or continues a run, here or at a job server.
+// begin starts a job, or continues a run, here or at a job server.
 func (o RunOptions) begin(cmd *cobra.Command) error {
 	at, err := placeForJob(cmd, &o.at, o)
 	if err != nil {
@@ -179,8 +179,8 @@ type RunOptions struct {
 	Into       string // an existing directory; empty: a new one
 	Job        JobSource
 	Resume     string
-	Endpoint   string // of a fake cloud in another process; empty = one in this process
-	hosts      string // run of shared hosts, instead of a cloud; empty: machines of the run's own
+	Endpoint   string // address of a fake cloud in another process; empty = one in this process
+	hosts      string // run of shared hosts, instead of a cloud; empty = the run has its own machines
 	Yes, Plain bool
 
 	skipDamaged bool // with resume: skip unreadable lines of the journal
@@ -191,7 +191,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 		signal.Ignore(syscall.SIGPIPE) // a write fails instead
 		out = &cli.Unread{Writer: out}
 	}
-	if o.Resume != "" { // no other process may write in it or change what is read
+	if o.Resume != "" { // no other process may write to it or change what is read
 		if dir, err := runs.Find(rundir.Root, o.Resume); err == nil {
 			o.Resume = rundir.Relative(dir)
 		}
@@ -250,7 +250,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	if p.Programs != nil {
 		p.Programs.Past = from.programs
 	}
-	if from.Part == 0 && o.hosts == "" { // the rest of a run is not simulated, nor the cost of slots
+	if from.Part == 0 && o.hosts == "" { // neither the rest of a run nor the cost of slots is simulated
 		err := p.Predict(planning)
 		if planning.Err() != nil {
 			return cli.ErrInterrupted
@@ -358,7 +358,7 @@ func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, 
 	if err != nil {
 		return "", fmt.Errorf("finding this program, which is also the agent: %w", err)
 	}
-	logs := filepath.Join(directory, rundir.LogsDir) // of a resumed run they may have been removed
+	logs := filepath.Join(directory, rundir.LogsDir) // a resumed run's logs may have been removed
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return "", fmt.Errorf("keeping a log: %w", err)
 	}
@@ -431,14 +431,14 @@ func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, 
 	}
 	outcome, err = jobrun.New(cfg).Drive(ctx, stop)
 	quiet()
-	_ = view.Close() // what could not be shown, as on a closed terminal, is in the journal
+	_ = view.Close() // output that could not be shown, as on a closed terminal, is in the journal
 	return outcome, errors.Join(err, lines.Close())
 }
 
 // showOutput shows programs' output until its result is called, which shows the rest.
 func showOutput(directory string, out io.Writer) (end func()) {
 	logs := runs.OpenLogs(directory, watch.ProgramLogs)
-	_ = logs.Print(io.Discard) // of an earlier part of the run
+	_ = logs.Print(io.Discard) // skips the output of earlier parts of the run
 	var over atomic.Bool
 	var done sync.WaitGroup
 	done.Go(func() { _ = logs.Follow(context.Background(), func() bool { return !over.Load() }, out) })
@@ -460,7 +460,7 @@ func openJournal(path string, resume bool, observe func(journal.Entry)) (lines *
 func wish(stop chan<- string, why string) {
 	select {
 	case stop <- why:
-	default: // requested often enough
+	default: // enough requests are pending
 	}
 }
 
@@ -483,7 +483,7 @@ func passSignals(stop chan<- string) (release func()) {
 					wish(stop, "Ctrl-C")
 				case s == syscall.SIGTERM:
 					wish(stop, "SIGTERM")
-				case !gone: // shell and kernel both send it: that is not a second request
+				case !gone: // shell and kernel both send it: it does not count as a second request
 					gone = true
 					wish(stop, "SIGHUP: the terminal is gone")
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/jobrun/budget"
 )
 
-// spending passes the requests of a run's limits to the run.
+// spending passes a run's limits on to the run.
 type spending struct {
 	guard *budget.Guard
 	said  chan elasticity.BudgetChanged

@@ -105,7 +105,7 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 	return err
 }
 
-// stopInOrder requests a run's end, and does not wait for it.
+// stopInOrder requests a run's end without waiting for it.
 func stopInOrder(ctx context.Context, dir string) error {
 	return scaling.Stop(ctx, dir, "the dashboard", false)
 }
@@ -129,7 +129,7 @@ func (d *doorFlags) scheme() string {
 	return "http"
 }
 
-// ensureToken returns the token in a file, and reports if it had to be created.
+// ensureToken returns the token in a file, and creates it if necessary.
 func ensureToken(path string, out io.Writer) (access.Token, error) {
 	token, made, err := access.Ensure(path)
 	if err != nil {

@@ -176,7 +176,7 @@ it by:
 	return cmd
 }
 
-// configure creates the whole configuration from the flags.
+// configure returns the whole configuration from the flags.
 func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Config, error) {
 	c, err := o.load(log)
 	if err != nil {

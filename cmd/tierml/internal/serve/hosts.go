@@ -122,13 +122,13 @@ func runHosts(ctx context.Context, o run.RunOptions, in io.Reader, out io.Writer
 	if err != nil {
 		return err
 	}
-	if outcome != journal.Interrupted { // being stopped is their regular end
+	if outcome != journal.Interrupted { // stopping is how they normally end
 		return cli.Exit(cli.ExitFailed, errors.New("the shared hosts failed\nSee "+filepath.Join(rundir.Relative(directory), rundir.LogsDir)))
 	}
 	return nil
 }
 
-// loadHosts reads the file, and what an earlier process has left.
+// loadHosts reads the file, and the state of an earlier process.
 func loadHosts(o run.RunOptions) (*config.Job, run.ResumePoint, *jobrun.Hosts, error) {
 	if o.Resume == "" {
 		job, err := config.LoadHosts(o.Job.File)

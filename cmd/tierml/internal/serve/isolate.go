@@ -35,9 +35,10 @@ import (
 	"github.com/tierml/tierml/jobmanager"
 )
 
-// With --isolate each group has a job server of its own, run by a user of its own, in a directory that is closed to others: what it runs
-// has only the rights of that user. This process, as root, holds the tokens. It determines from a request's token which group's job server
-// answers, and reads no group's files. They meet at a socket that only root can reach.
+// With --isolate each group has its own job server, run by its own user, in a directory that is closed to others:
+// whatever the server runs has only that user's rights. This process, as root, holds the tokens. It determines from a
+// request's token which group's job server answers, and reads no group's files. Both meet at a socket that only root
+// can reach.
 
 // perGroup are the flags that each group's job server gets. Others cannot be used with --isolate.
 var perGroup = []string{"allow", "max-running", "max-queued", "max-upload", "job-memory", "keep-free", "keep-inputs", "over-budget"}
@@ -52,7 +53,7 @@ const processesPerGroup = 16 << 10
 type groupServer struct {
 	name, dir string
 	user      int
-	file      string // of groups, with this one
+	file      string // file of groups, with only this one
 	door      *net.UnixListener
 }
 
@@ -101,7 +102,7 @@ func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(errOut, nil))
-	gate := access.NewGate(access.Random(), o.door.TLS(), time.Now, log) // nobody has that token, which is the cookies'
+	gate := access.NewGate(access.Random(), o.door.TLS(), time.Now, log) // no client has that token, which is for cookies
 	rights, err := jobmanager.ReadGroups(o.groupFile)
 	if err != nil {
 		return cli.Usage(err)
@@ -130,7 +131,7 @@ func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out
 // waysDir holds the sockets of the groups' job servers. Only root can enter it. A start removes what a killed process left.
 const waysDir = "doors"
 
-// ways is that folder, open: sockets in it have short addresses, and those of the kernel have 107 bytes at most.
+// ways is that folder, open: this keeps the sockets' addresses short, of which the kernel accepts 107 bytes.
 type ways struct{ *os.File }
 
 func openWays(home string) (ways, error) {
@@ -146,7 +147,7 @@ func openWays(home string) (ways, error) {
 	return ways{opened}, err
 }
 
-// to returns the address of a group's.
+// to returns the address of a group's socket.
 func (w ways) to(group string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", w.Fd(), group) }
 
 func (w ways) close() {
@@ -237,10 +238,10 @@ func openGroups(o serverOptions) (all []*groupServer, err error) {
 	return all, nil
 }
 
-// Users of groups are in an otherwise unused range.
+// Users of groups have ids in an otherwise unused range.
 const firstGroupUser, groupUsers = 1_000_000_000, 500_000_000
 
-// make creates a directory for a group. Its owner is the group's user, also the next time.
+// make creates a directory for a group. It always belongs to the group's user.
 func (g *groupServer) make(taken map[int]string) error {
 	if info, err := os.Lstat(g.dir); err == nil {
 		stat, ok := info.Sys().(*syscall.Stat_t)
@@ -262,7 +263,7 @@ func (g *groupServer) make(taken map[int]string) error {
 	return errors.Join(os.Mkdir(g.dir, 0o700), os.Mkdir(temporary, 0o700), os.Chown(temporary, g.user, g.user), os.Chown(g.dir, g.user, g.user))
 }
 
-// passable returns why other users cannot pass to a file or folder.
+// passable returns why other users cannot reach a file or folder.
 func passable(path string) error {
 	for at := path; ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
@@ -368,7 +369,7 @@ func (p *patient) Read(b []byte) (int, error) {
 
 // serveBehind serves one group's jobs, at the socket that serveGroups has opened, until standard input ends.
 func serveBehind(ctx context.Context, manager *jobmanager.Manager, groups map[string]jobmanager.Group, log *slog.Logger) error {
-	_ = syscall.Umask(0o077) // also for programs, which write into folders of all users, such as /tmp
+	_ = syscall.Umask(0o077) // also for programs, which write to folders that all users share, such as /tmp
 	door := os.NewFile(3, "door")
 	listener, err := net.FileListener(door)
 	if err := errors.Join(err, door.Close()); err != nil {

@@ -73,7 +73,7 @@ Every request needs the token from the file that the first start creates. From e
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.scheduler != "" && !cmd.Flags().Changed("max-running") {
-				o.maxRunning = 32 // jobs without slots wait by themselves
+				o.maxRunning = 32 // jobs without slots wait anyway
 			}
 			if o.isolate {
 				return serveGroups(cmd.Context(), o, cmd.Flags(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -115,7 +115,7 @@ Every request needs the token from the file that the first start creates. From e
 	return cmd
 }
 
-// leastKept is longer than any submission takes, from the upload to the job's record.
+// leastKept exceeds the time of any submission, from the upload to the job's record.
 const leastKept = 24 * time.Hour
 
 // limits returns the limits of all jobs together.

@@ -90,7 +90,7 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 	switch {
 	case len(meant) > 0 && (!begun || len(meant) > 1):
 		return cli.Usage(fmt.Errorf("cluster %s has a job server: %s, %s; `tierml run %s` uses it", at.Cluster, meant[0].ID, meant[0].State, file))
-	case len(others) > 0 && !begun: // repeating an unfinished start requests the same machine, which may be one of these
+	case len(others) > 0 && !begun: // repeating an unfinished start requests the same machine, which may be listed here
 		return cli.Usage(reach.Foreign(at, others[0], file))
 	}
 	if !begun {
@@ -114,7 +114,7 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 		if err := cli.Confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), yes); err != nil {
 			return err
 		}
-		if err := errors.Join(shelf.KeepToken(p, token), shelf.Keep(p, "")); err != nil { // before the machine: it may outlive this process
+		if err := errors.Join(shelf.KeepToken(p, token), shelf.Keep(p, "")); err != nil { // before the machine is requested: it may outlive this process
 			return err
 		}
 		one, err := account.StartController(ctx, r)

@@ -1,4 +1,4 @@
-// Package settings gives flags that a command line leaves out their values from the environment and the user's settings file, and
+// Package settings sets flags that a command line leaves out from the environment and the user's settings file, and
 // shows them (tierml config). It knows no command.
 package settings
 
@@ -49,7 +49,7 @@ type setting struct {
 	Flag     *pflag.Flag `json:"-"`
 }
 
-// Settings are all that the file and the environment say.
+// Settings are all settings in the file and the environment.
 type Settings struct {
 	Viper *viper.Viper
 	path  string // of the file; empty if there is none
@@ -125,8 +125,8 @@ func (s *Settings) Of(cmd *cobra.Command) []setting {
 	return all
 }
 
-// namesOf returns a setting's key, or variable, and its former one from when the job server was called the controller: old files and
-// scripts still work.
+// namesOf returns a setting's key, or variable, and its former one from when the job server was called the controller:
+// old files and scripts still work.
 func namesOf(name string) []string {
 	for _, of := range [][2]string{{"server.", "controller."}, {"TIERML_SERVER", "TIERML_CONTROLLER"}} {
 		if rest, ok := strings.CutPrefix(name, of[0]); ok {
@@ -279,7 +279,7 @@ in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. Flags
 	return cmd
 }
 
-// settingsOf returns the commands whose settings are wanted: all, or one as called with the flags after it.
+// settingsOf returns the commands whose settings are wanted: all, or one, as called with the flags after it.
 func settingsOf(cmd *cobra.Command, args []string) ([]*cobra.Command, error) {
 	if len(args) == 0 {
 		return everyCommand(cmd.Root()), nil

@@ -7,7 +7,8 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// OpenAccount opens a job's account for inspection and cleaning up: it cannot buy anything. Run limits it to one run's machines.
+// OpenAccount opens a job's account for inspection and clean-up: it cannot buy anything. Run limits it to one run's
+// machines.
 func OpenAccount(ctx context.Context, job *config.Job, run string) (providers.Account, error) {
 	p, err := providers.Of(job)
 	if err != nil {

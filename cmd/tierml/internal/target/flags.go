@@ -21,7 +21,7 @@ import (
 // Flags selects the job server of a command, if any.
 type Flags struct {
 	URL, tokenFile, authority string
-	Elsewhere                 bool // a run of this host is out of the question
+	Elsewhere                 bool // the run cannot be on this host
 }
 
 // NoServer selects this host, overriding the settings.

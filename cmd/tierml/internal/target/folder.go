@@ -27,7 +27,7 @@ import (
 // folder has the runs below ./runs. A run's name is the path of its directory.
 type folder struct{}
 
-// Find returns the directory of the run that a user has typed; "" is the latest.
+// Find returns the directory of the run that a user has named; "" is the latest.
 func Find(run string) (string, error) {
 	dir, err := runs.Find(rundir.Root, run)
 	if err != nil {
@@ -202,14 +202,14 @@ func (folder) Hosts(ctx context.Context, run string) (view shared.View, err erro
 	return view, err
 }
 
-// errNoServer is for what only a job server has.
+// errNoServer is for features that only a job server has.
 func errNoServer(text string) error { return cli.Usage(errors.New(text)) }
 
 func (folder) Why(context.Context, string) (w call.Why, err error) {
 	return w, errNoServer("a run of this host has no scheduler; name the job's job server with --server URL")
 }
 
-// Sweep is about a program here; trials that train are jobs of a job server.
+// Sweep handles programs here; trials that train are jobs of a job server.
 func (f folder) Sweep(ctx context.Context, run string) (s dashboard.Sweep, err error) {
 	dir, err := Find(run)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// known returns the job server of a command that names none: the one to which its run was submitted, unless this host has a run of that
-// very name; without a name the last used one, unless this directory has runs.
+// known returns the job server of a command that names none: the one to which its run was submitted, unless this host
+// has a run with that name; without a name the last used one, unless this directory has runs.
 func (r *Flags) known(args []string) (p reach.Place, found bool, err error) {
 	shelf, err := reach.UserRegistry()
 	if err != nil {
@@ -162,7 +162,7 @@ func (r *Flags) Client(cmd *cobra.Command, args []string) (*call.Client, error) 
 	return r.Connect(cmd.Context(), p, Notes(cmd))
 }
 
-// Placed is where a job was submitted, for later commands.
+// Placed is a job server to which a job was submitted, for later commands.
 type Placed struct {
 	Client *call.Client // nil: it runs on this host
 	Where  string       // for people

@@ -14,14 +14,15 @@ import (
 	"github.com/tierml/tierml/watch/shared"
 )
 
-// Runs are the runs that a command addresses: folders of this host, or jobs of a job server. Get resolves what a user has typed; the other
-// methods take the name that it returned, or what was typed.
+// Runs are the runs that a command addresses: folders of this host, or jobs of a job server. Get resolves what a user
+// has typed; the other methods accept the name that it returned, or what was typed.
 type Runs interface {
 	// List returns all runs, the oldest first. Note is called with the problems of those that it skips.
 	List(ctx context.Context, note func(error)) ([]call.Job, error)
-	// Get returns a run's state, and its name as commands take it; "" is the latest run.
+	// Get returns a run's state, and its name for commands; "" is the latest run.
 	Get(ctx context.Context, run string) (name string, job call.Job, err error)
-	// Events passes a run's journal to take, and calls caught whenever there is nothing more for now. With follow it ends with the run.
+	// Events passes a run's journal to take, and calls caught whenever it has reached the end for now. With follow it
+	// ends with the run.
 	Events(ctx context.Context, run string, follow bool, take func(journal.Entry), caught func()) error
 	Logs(ctx context.Context, run string, sources []string, follow bool, out io.Writer) error
 	Report(ctx context.Context, run string) (*cost.Report, error)
@@ -37,7 +38,7 @@ type Runs interface {
 
 	// Hosts returns shared hosts with the jobs on them.
 	Hosts(ctx context.Context, run string) (shared.View, error)
-	// Why and Groups are for jobs of a job server, Sweep for programs, too.
+	// Why and Groups are for jobs of a job server, Sweep also for programs.
 	Why(ctx context.Context, run string) (call.Why, error)
 	Sweep(ctx context.Context, run string) (dashboard.Sweep, error)
 	Groups(ctx context.Context) (call.Account, error)
@@ -52,7 +53,7 @@ type Saved struct{ Program, Manifest, Digest string }
 
 // End describes how a stopped run ended.
 type End struct {
-	Name      string // as commands take it
+	Name      string // as commands accept it
 	Job       call.Job
 	Before    bool // it had ended before it was stopped
 	Resumable bool

@@ -34,7 +34,7 @@ type server struct {
 // OfServer returns the runs of a job server that has answered.
 func OfServer(client *call.Client) Runs { return &server{client, true} }
 
-// nameOf returns the job that a user has typed: runs/demo-1 is demo-1.
+// nameOf returns the job that a user has named: runs/demo-1 is demo-1.
 func nameOf(run string) string {
 	if run == "" {
 		return "latest"
@@ -91,7 +91,7 @@ func (s *server) File(ctx context.Context, run, name string, out io.Writer) erro
 	return err
 }
 
-// missingFile is a refusal that is fs.ErrNotExist.
+// missingFile is a refusal that matches fs.ErrNotExist.
 type missingFile struct{ error }
 
 func (missingFile) Is(err error) bool { return err == fs.ErrNotExist }
@@ -136,7 +136,7 @@ func (s *server) Stop(ctx context.Context, run string, how call.Stop, heard func
 	return end, nil
 }
 
-// Ended reports whether no part of a run is running, also for one that no job server started.
+// Ended reports whether no part of a run is running, even for one that no job server started.
 func Ended(job call.Job) bool {
 	return call.State(job.State).Over() || job.Submitted == nil && !job.Active()
 }

@@ -42,10 +42,10 @@ func waitForTurn(ctx context.Context, runs target.Runs, id string, out io.Writer
 	}
 }
 
-// ProgramLogs is the prefix of programs' logs.
+// ProgramLogs are the prefixes of programs' logs.
 var ProgramLogs = []string{"rank-", "task-"}
 
-// Attach shows a run, and with output what its programs print, until it ends, or the reader leaves (left).
+// Attach shows a run, and with output what its programs print, until the run ends or the reader leaves (left).
 func Attach(ctx context.Context, runs target.Runs, id string, plain, output bool, out io.Writer) (left bool, err error) {
 	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer leave()
@@ -55,7 +55,7 @@ func Attach(ctx context.Context, runs target.Runs, id string, plain, output bool
 		show := view.Recall // past entries are not reported again line by line
 		var logs sync.WaitGroup
 		if output {
-			logs.Go(func() { _ = runs.Logs(ctx, id, ProgramLogs, true, view.Output()) }) // `tierml logs` has what a broken connection omits
+			logs.Go(func() { _ = runs.Logs(ctx, id, ProgramLogs, true, view.Output()) }) // `tierml logs` has what a broken connection loses
 		}
 		err = runs.Events(ctx, id, true, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
 		logs.Wait()

@@ -72,7 +72,7 @@ func fetch(ctx context.Context, runs target.Runs, run, into string, names []stri
 		path := filepath.Join(dir, name)
 		err := atomicfile.WriteTo(path, 0o644, func(w io.Writer) error { return runs.File(ctx, run, name, w) })
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // not there yet, or not for such a run
+			continue // not there yet, or not for this kind of run
 		}
 		if err != nil {
 			return err

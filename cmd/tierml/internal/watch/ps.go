@@ -1,4 +1,5 @@
-// Package watch has the commands that look at runs and change nothing: ps, top, events, logs, report, state, sweep, why, fetch.
+// Package watch has the commands that show runs and change nothing: ps, top, events, logs, report, state, sweep, why,
+// fetch.
 package watch
 
 import (
@@ -60,7 +61,7 @@ func NewPsCommand() *cobra.Command {
 	return cmd
 }
 
-// watchPs lists runs until Ctrl-C: on a terminal in place, elsewhere one list below the other.
+// watchPs lists runs until Ctrl-C: on a terminal in place, otherwise one list after another.
 func watchPs(ctx context.Context, runs target.Runs, format string, out, errOut io.Writer) error {
 	var last string
 	for {
@@ -111,7 +112,7 @@ func runPs(ctx context.Context, runs target.Runs, format string, out, errOut io.
 			fmt.Fprintf(out, "%s is %s: %s\n", j.Run, j.State, j.Why)
 		}
 	}
-	for _, j := range jobs { // of the first active one; otherwise of the last
+	for _, j := range jobs { // about the first active run; otherwise about the last one
 		if j.Active() {
 			return []cli.Step{{Command: "tierml top " + j.Run, Why: "watch it"}, {Command: "tierml stop " + j.Run, Why: "end it in order"}}, nil
 		}
@@ -122,7 +123,8 @@ func runPs(ctx context.Context, runs target.Runs, format string, out, errOut io.
 	return next, nil
 }
 
-// psOfGroups shows what the jobs of each group of a job server have and have cost; with the idle share, they add up to the total.
+// psOfGroups shows the resources and costs of each group's jobs at a job server; with the idle share, they add up to
+// the total.
 func psOfGroups(ctx context.Context, runs target.Runs, format string, out io.Writer) error {
 	account, err := runs.Groups(ctx)
 	if err != nil {
@@ -146,7 +148,7 @@ func psOfGroups(ctx context.Context, runs target.Runs, format string, out io.Wri
 	return t.Write(out, format)
 }
 
-// writePs prints a row a run.
+// writePs prints a row for each run.
 func writePs(w io.Writer, rows []call.Job, format string) error {
 	if len(rows) == 0 && format != table.JSON && format != table.CSV {
 		_, err := fmt.Fprintf(w, "No runs in %s yet; start one with `tierml run JOB.yaml`.\n", filepath.Join(".", rundir.Root))

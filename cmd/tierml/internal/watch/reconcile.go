@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// tolerance is the permitted difference of a machine's hour in dollars: providers round.
+// tolerance is the permitted difference per machine hour, in dollars: providers round.
 const tolerance = 0.0005
 
 // reconcileWith compares a run's charges with the provider's own files.
@@ -32,7 +32,7 @@ func reconcileWith(r *cost.Report, paths []string, format string, out io.Writer)
 			return cli.Usage(fmt.Errorf("--reconcile: %w", err))
 		}
 		lines, f, err := invoice.Read(file, providers.Bills())
-		_ = file.Close() // it was read
+		_ = file.Close() // it was only read
 		if err != nil {
 			return cli.Usage(fmt.Errorf("--reconcile %s: %w", path, err))
 		}

@@ -79,7 +79,7 @@ type reportOptions struct {
 // exportRun passes a report to another tool.
 func exportRun(ctx context.Context, runs target.Runs, run string, report *cost.Report, to export.Exporter, into string, out io.Writer) error {
 	name, _, err := runs.Get(ctx, run)
-	if err != nil { // a journal somewhere else
+	if err != nil { // a journal in another place
 		name = filepath.Dir(filepath.Clean(run))
 	}
 	where, err := to.Export(ctx, export.New(filepath.Base(name), report), into)
@@ -129,7 +129,7 @@ func compareRuns(ctx context.Context, runs target.Runs, args []string, o reportO
 	return table.WriteJSON(out, named)
 }
 
-// reportWriter returns the form of a report by its name.
+// reportWriter returns the function that writes a report in a format.
 func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	switch format {
 	case table.Plain, table.Text, table.Wide:
