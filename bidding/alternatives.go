@@ -2,23 +2,23 @@ package bidding
 
 import "fmt"
 
-// Where the provider chooses (State.Chooses), a purchase names, besides the best pool, those that are as good by the policy's
-// own rule. A provider knows how deep its pools are, which prices do not show; a policy only knows its own order, and how exact
-// the estimates are that it rests on.
+// If the provider chooses (State.Chooses), a purchase names not only the best pool but all that are as good by the
+// policy's own rule. A provider knows how deep its pools are, which prices do not show; a policy only knows its own
+// order, and how exact its estimates are.
 
 const (
-	// equallyGood is by how much dearer, as a share, work may be in a pool that the provider may choose: prices of today move by as
-	// much within days, and an estimate of what evictions cost is no more exact.
+	// equallyGood is the share by which work may cost more in a pool that the provider may choose: prices move by as
+	// much within days, and an estimate of the cost of evictions is no more exact.
 	equallyGood = 0.05
-	// worseNow is by how much cheaper work must be elsewhere to leave a pool that the provider may have chosen: twice that, so that
-	// what was as good when it was bought is not left at the next change of price.
+	// worseNow is the share by which work must be cheaper elsewhere to leave a pool that the provider may have chosen:
+	// twice that, so that the next change of price does not undo an equally good purchase.
 	worseNow = 2 * equallyGood
-	// maxChoices keeps requests short; a fleet of EC2 takes 300 pools.
+	// maxChoices keeps requests short; EC2's fleets accept 300 pools.
 	maxChoices = 50
 )
 
-// alternatives returns the pools that may be bought from instead of the first, in the order given: where a machine counts for as
-// much and does as much work, so that it does not matter how many come from which, and where its cost is within equallyGood.
+// alternatives returns the pools that may be bought from instead of the first, in the given order: a machine must count
+// for as much and do as much work, so that the mix does not matter, and its cost must be within equallyGood.
 func (s *State) alternatives(considered []Considered, first int, others []int, cost func(candidate int) float64) (or []Choice) {
 	if !s.Chooses {
 		return nil
@@ -37,7 +37,7 @@ func (s *State) alternatives(considered []Considered, first int, others []int, c
 	return or
 }
 
-// orOthers returns the words of a plan's reason for a choice that the provider makes.
+// orOthers returns the words for the provider's choice in a plan's reason.
 func orOthers(n int) string {
 	if n == 0 {
 		return ""

@@ -2,26 +2,26 @@ package bidding
 
 import "github.com/tierml/tierml/market"
 
-// BidRule says how much is bid for a machine. No rule bids more than the on-demand price, or than the job's own limit.
+// BidRule determines the bid for a machine. No rule bids more than the on-demand price, or than the job's own limit.
 type BidRule string
 
 const (
-	// BidOnDemand bids the on-demand price: a machine is kept as long as it is worth having. It is TierML's rule.
+	// BidOnDemand bids the on-demand price: a machine is kept as long as it is worth it. It is TierML's rule.
 	BidOnDemand BidRule = ""
-	// BidAggressive bids little more than the present price, so that machines are lost soon when it rises, and with
-	// them what the last hour would have cost. TierML (CMU-PDL-16-102) rounds the price up to the next dime for
-	// c4.2xlarge and to the next nickel for c4.xlarge, which on demand cost $0.419 and $0.209: to the next 24 % of
-	// the on-demand price. That is what other types get.
+	// BidAggressive bids little more than the present price, so that machines are soon lost when it rises, and the
+	// last hour is then free. TierML (CMU-PDL-16-102) rounds the price up to the next dime for c4.2xlarge and to
+	// the next nickel for c4.xlarge, which on demand cost $0.419 and $0.209: to the next 24 % of the on-demand
+	// price. Other types are treated the same way.
 	BidAggressive BidRule = "aggressive"
 )
 
 // aggressiveShare is the step of BidAggressive, in percent of the on-demand price.
 const aggressiveShare = 24
 
-// defaultBid returns what machines are taken to have been bought at when their bid is not known.
+// defaultBid returns the bid assumed for machines whose bid is unknown.
 func (c *Candidate) defaultBid() market.USD { return BidOnDemand.Bid(c, 0) }
 
-// Bid returns the bid for a machine of a pool at a spot price; 0 for what is bought without one.
+// Bid returns the bid for a machine of a pool at a spot price; 0 for machines bought without one.
 func (r BidRule) Bid(c *Candidate, price market.USD) market.USD {
 	if c.OnDemand() {
 		return 0

@@ -10,16 +10,18 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Capacity is for markets in which no bid is made and capacity, not the price, decides which machines stay: EC2 since
-// December 2017, and Compute Engine. It estimates the cost of work in each pool from the price and the
-// rate of evictions, by the provider's hints, watched availability and our own machines; spreads the fleet over pools that cost
-// about the same, so that one bulk eviction takes a part of it; and leaves a pool when another has become clearly cheaper. The zero value has the defaults.
+// Capacity is for markets without bids, in which capacity, not the price, decides which machines stay: EC2 since
+// December 2017, and Compute Engine. It estimates the cost of work in each pool from the price and the rate of
+// evictions, by the provider's hints, observed availability and our own machines; spreads the fleet over pools that
+// cost about the same, so that one bulk eviction takes only a part of it; and leaves a pool when another has become
+// clearly cheaper. Zero values mean the defaults.
 //
-// Dropped: spreading over all pools within 1 % of the cheapest, which cost more than the cheapest zone alone, and eviction rates by the age
-// of a pool's spell, as Deadline uses them: half as many evictions again at the same cost (test/papers/measured.md).
+// Rejected: spreading over all pools within 1 % of the cheapest, which cost more than the cheapest zone alone, and
+// eviction rates by the age of a pool's spell, as Deadline uses them: half as many evictions again at the same cost
+// (test/papers/measured.md).
 type Capacity struct {
-	// BulkLoss is how much of the whole fleet's working time is lost when all of it is evicted at once, on top of what
-	// each machine loses with its own eviction: spreading it is worth this price. 0 = 30 s.
+	// BulkLoss is the part of the whole fleet's working time that is lost when all machines are evicted at once, in
+	// addition to each machine's own loss: the price worth paying to spread the fleet. 0 = 30 s.
 	BulkLoss time.Duration
 	// Spread is the most pools that the fleet is spread over. 0 = 4.
 	Spread int
@@ -28,26 +30,26 @@ type Capacity struct {
 const (
 	defaultBulkLoss = 30 * time.Second
 	defaultSpread   = 4
-	// clearly is by how much cheaper work must be elsewhere for a move: estimates are not more exact than that.
+	// clearly is the share by which work must be cheaper elsewhere for a move: estimates are not more exact.
 	clearly = 0.01
-	// priorWeight is how many evictions of our own what providers say, or what is assumed, is worth.
+	// priorWeight is the weight of the provider's rate, or of the assumed one, in observed evictions.
 	priorWeight = 1.0
-	// assumedHours is for how many hours of watching what is assumed counts at most once machines were evicted: recordings of
-	// different zones are a factor of ten apart.
+	// assumedHours is the most hours of observation that an assumed rate counts for once machines were evicted:
+	// recordings of different zones differ by a factor of ten.
 	assumedHours = 24.0
-	// moveHorizon is for how long a price difference is taken to last: a day, as today's prices change a few times
-	// a day and slowly.
+	// moveHorizon is how long a price difference is assumed to last: a day, as prices now change slowly, a few
+	// times a day.
 	moveHorizon = 24 * time.Hour
 )
 
 // Name returns "capacity".
 func (Capacity) Name() string { return "capacity" }
 
-// Plan fills up what is missing from the pools whose work is cheapest, each to its share, and otherwise looks for a pool
-// that is worth a move.
+// Plan buys what is missing in the pools with the cheapest work, up to each pool's share, and otherwise looks for a
+// pool that is worth a move.
 func (p Capacity) Plan(s State) Plan {
 	p.BulkLoss, p.Spread = cmp.Or(p.BulkLoss, defaultBulkLoss), cmp.Or(p.Spread, defaultSpread)
-	if s.Job.Together { // one eviction stops all, wherever the others are
+	if s.Job.Together { // one eviction stops all machines, wherever the others are
 		p.Spread = 1
 	}
 	r := &spreading{Capacity: p, State: s, fleet: fleetOf(s)}
@@ -61,8 +63,8 @@ func (p Capacity) Plan(s State) Plan {
 	return r.plan
 }
 
-// evictionRate returns the evictions per machine hour to expect of a pool: the mean of a Gamma distribution whose prior is
-// EvictionPrior, and to which our own machines and what was watched of the pool add.
+// evictionRate returns the expected evictions per machine hour of a pool: the mean of a Gamma distribution with the
+// prior EvictionPrior, updated by our own machines and the pool's observed availability.
 func evictionRate(c *Candidate, terms market.Terms, count int, now time.Time) float64 {
 	prior := EvictionPrior(c, terms)
 	ends, up := watched(c.Availability, count, now)
@@ -75,17 +77,17 @@ func evictionRate(c *Candidate, terms market.Terms, count int, now time.Time) fl
 	return (float64(hours*prior.PerHour()) + ends) / (hours + up)
 }
 
-// fleetLosses returns how often an hour, without bids, a fleet in a pool is expected to lose a machine at least. Machines are taken to go
-// one by one.
+// fleetLosses returns how often an hour, without bids, a fleet in a pool is expected to lose at least one machine.
+// Machines are assumed to be lost one at a time.
 func fleetLosses(c *Candidate, terms market.Terms, machines int, now time.Time) float64 {
 	ends, up := watched(c.Availability, machines, now)
 	if ends > 0 && up > 0 {
-		return ends / up // of whole fleets
+		return ends / up // for whole fleets
 	}
 	return evictionRate(c, terms, machines, now) * float64(machines)
 }
 
-// watched returns how often count machines could be kept no longer, and for how many hours they could.
+// watched returns how often count machines could no longer be kept, and for how many hours they could.
 func watched(a *market.Availability, count int, now time.Time) (ends, hours float64) {
 	first, known := a.First()
 	if !known || count <= 0 {
@@ -115,8 +117,8 @@ type spreading struct {
 	plan    Plan
 	fleet   fleet
 	rates   []float64 // Index: candidate; evictions per machine hour
-	perWork []float64 // Index: candidate; expected cost per vCPU hour in billionths, infinite when it is unknown
-	ranking []int     // spot pools that machines may be bought from, cheapest work first
+	perWork []float64 // Index: candidate; expected cost per vCPU hour in billionths, infinite if unknown
+	ranking []int     // spot pools that can be bought from, cheapest work first
 }
 
 func (r *spreading) consider() {
@@ -142,12 +144,12 @@ func (r *spreading) consider() {
 	})
 }
 
-// expected returns what a vCPU hour of work costs in a pool, with the share of upkeep that falls to it, for lives of
-// exponential length at the pool's eviction rate h per hour. Of a life, exp(-h s) is work, with s the start-up time; where
-// machines that are taken within their first hours F cost nothing, exp(-h F) (1 + h F) of it is paid. Fees are paid always:
-// traffic makes a zone other than that of the reliable machines dearer. Before each life launches are tried for a while, by the
-// provider's word: meanwhile the upkeep is paid. Where machines keep their own work, what is lost with it counts (Job.kept); of machines
-// that stop together any eviction ends the life, but only the machine that is taken is free.
+// expected returns the cost of a vCPU hour of work in a pool, with its share of upkeep, for exponential lifetimes with
+// the pool's eviction rate h per hour. Of a lifetime, exp(-h s) is work, with s the start-up time; if machines
+// reclaimed within their first hours F are free, exp(-h F) (1 + h F) of it is paid. Fees are always paid: traffic makes
+// a zone other than the reliable machines' more expensive. Before each lifetime, launches are tried for a while,
+// according to the provider: meanwhile the upkeep is paid. If machines keep their own work, its loss counts (Job.kept);
+// if machines stop together, any eviction ends the lifetime, but only the reclaimed machine is free.
 func (r *spreading) expected(i int) float64 {
 	c, seen := &r.Pools[i], &r.plan.Considered[i]
 	rate, n := c.Type.WorkRate(), r.Want.machines(r.Want.total(), c.Type)
@@ -167,7 +169,7 @@ func (r *spreading) expected(i int) float64 {
 	return (float64(float64(seen.Price)*paid) + float64(fees) + upkeep) / (rate * useful)
 }
 
-// room returns how many more machines a pool has, as far as is known.
+// room returns how many more machines a pool is known to have.
 func (r *spreading) room(i int) int {
 	free, known := r.Pools[i].Availability.At(r.Now)
 	if !known {
@@ -179,11 +181,12 @@ func (r *spreading) room(i int) int {
 	return free
 }
 
-// shares returns the pools that get a part of the fleet: the cheapest, and of those that cost little more first the ones in
-// zones, then of types, that have none yet, as these are taken together.
+// shares returns the pools that get a part of the fleet: the cheapest, and of those that cost little more, first the
+// ones with new zones, then with new types, as a zone's or type's machines are reclaimed together.
 //
-// How much more: a machine loses as much by its own eviction whether others go with it or not, so that in the mean the
-// spread saves only BulkLoss at each eviction of the cheapest pool. Its lifetimes say how often that is.
+// The limit on the extra cost: a machine loses as much by its own eviction whether others go with it or not, so that
+// on average the spread saves only BulkLoss at each eviction of the cheapest pool. The pool's lifetimes tell how often
+// that is.
 func (r *spreading) shares() (chosen []int) {
 	if len(r.ranking) == 0 {
 		return nil
@@ -210,7 +213,7 @@ func (r *spreading) shares() (chosen []int) {
 	return chosen
 }
 
-// fill buys what is missing: each pool up to its share, then whatever is cheapest.
+// fill buys what is missing: in each pool up to its share, then in the cheapest.
 func (r *spreading) fill(missing units) {
 	chosen := r.shares()
 	if len(chosen) == 0 || r.Job.Together && r.scarce(missing) {
@@ -234,7 +237,7 @@ func (r *spreading) fill(missing units) {
 	}
 }
 
-// scarce reports whether all pools together have less than what is missing.
+// scarce reports whether all pools together have less than is missing.
 func (r *spreading) scarce(missing units) bool {
 	for _, i := range r.ranking {
 		t := r.Pools[i].Type
@@ -243,8 +246,8 @@ func (r *spreading) scarce(missing units) bool {
 	return missing > 0
 }
 
-// letChoose leaves it to the provider how what is missing is spread over the pools whose work costs about the least, if there are
-// several. It reports whether it does.
+// letChoose lets the provider spread the purchase over the pools whose work costs about the least, if there are
+// several. It reports whether it did.
 func (r *spreading) letChoose(missing units) bool {
 	best := r.ranking[0]
 	or := r.alternatives(r.plan.Considered, best, r.ranking, func(i int) float64 { return r.perWork[i] })
@@ -260,7 +263,7 @@ func (r *spreading) letChoose(missing units) bool {
 	return true
 }
 
-// cheaper is by how much cheaper work must be elsewhere for a move.
+// cheaper returns the share by which work must be cheaper elsewhere for a move.
 func (r *spreading) cheaper() float64 {
 	if r.Chooses {
 		return worseNow
@@ -282,8 +285,8 @@ func (r *spreading) buy(i int, n units, why string) units {
 	return units(count) * r.Want.each(t)
 }
 
-// fallBack buys on demand when there is no time to wait for spot capacity: for the deadline, or without one because capacity is
-// too long in coming.
+// fallBack buys on demand when there is no time to wait for spot capacity: because of the deadline, or without one
+// because the wait is too long.
 func (r *spreading) fallBack(missing units) {
 	r.plan.Why = "no spot pool has capacity now; the job continues on its reliable machines"
 	if r.Job.alone {
@@ -310,8 +313,8 @@ func (r *spreading) fallBack(missing units) {
 	}
 }
 
-// move leaves the pool whose work is dearest, when the saving on the work that is left, of a day at most, pays for
-// starting the others.
+// move leaves the pool with the most expensive work, if the saving on the remaining work, for at most a day, pays
+// for starting others.
 func (r *spreading) move() {
 	r.plan.Why = "all wanted machines are held, and no other pool's work is clearly cheaper"
 	if len(r.ranking) == 0 || r.fleet.draining || r.fleet.spare(r.Want.total()) {

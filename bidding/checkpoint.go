@@ -8,16 +8,16 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Checkpoint is the standard way to use spot machines, which TierML (CMU-PDL-16-102, section 4) is compared with: all
-// machines are of one type and pool, the cheapest per work at the start and at each restart, spot or on demand. There is
-// no reliable tier: a checkpoint is taken at the interval that Flint (EuroSys 16) takes from the MTTF, and when the
-// machines are lost the job starts again from it. The zero value bids the on-demand price.
+// Checkpoint is the standard way to use spot machines, with which TierML (CMU-PDL-16-102, section 4) is compared: all
+// machines are of one type and pool, the cheapest per work at the start and at each restart, spot or on demand. There
+// is no reliable tier: a checkpoint is taken at the interval that Flint (EuroSys 16) derives from the MTTF, and when
+// the machines are lost the job restarts from it. The zero value bids the on-demand price.
 type Checkpoint struct{ Bids BidRule }
 
-// unknownMTTF is taken where history says nothing.
+// unknownMTTF is assumed if the history tells nothing.
 const unknownMTTF = time.Hour
 
-// minSaveEvery keeps checkpoints apart where they cost next to nothing.
+// minSaveEvery is the least interval of checkpoints, however little they cost.
 const minSaveEvery = time.Minute
 
 // Name returns "checkpoint", "checkpoint-aggressive".
@@ -28,20 +28,20 @@ func (p Checkpoint) Name() string {
 	return "checkpoint"
 }
 
-// ByRestart says that no reliable tier stands behind it.
+// ByRestart marks a policy without a reliable tier.
 func (Checkpoint) ByRestart() {}
 
-// CheckpointInterval returns the one at which checkpoints and the work that failures undo cost least together, to first order:
-// sqrt(2 x save x mttf) (Young, CACM 1974; Flint, EuroSys 16, section 3).
+// CheckpointInterval returns the interval that minimises, to first order, the cost of checkpoints plus the work that
+// failures undo: sqrt(2 x save x mttf) (Young, CACM 1974; Flint, EuroSys 16, section 3).
 func CheckpointInterval(save, mttf time.Duration) time.Duration {
 	return max(minSaveEvery, time.Duration(math.Sqrt(2*save.Seconds()*mttf.Seconds())*float64(time.Second)))
 }
 
-// Plan keeps what is held as long as it is a whole fleet; otherwise it buys one in the cheapest pool.
+// Plan keeps the fleet while it is complete; otherwise it buys one in the cheapest pool.
 func (p Checkpoint) Plan(s State) Plan {
 	if s.StepsOnly {
 		if f := fleetOf(s); len(f.holdings) == 1 && f.holdings[0].units >= s.Want.total() {
-			plan := Plan{SaveEvery: p.saveEvery(s, f.holdings[0])} // thousands of price changes end here
+			plan := Plan{SaveEvery: p.saveEvery(s, f.holdings[0])} // thousands of price changes return here
 			if s.Pools[f.holdings[0].candidate].OnDemand() {
 				plan.Settled = s.Now.Add(endless)
 			}
@@ -68,7 +68,7 @@ func (p Checkpoint) Plan(s State) Plan {
 	return r.plan
 }
 
-// saveEvery returns the interval for machines of a pool at a bid; none on demand.
+// saveEvery returns the interval for a pool's machines at a bid; none on demand.
 func (p Checkpoint) saveEvery(s State, h holding) time.Duration {
 	c := &s.Pools[h.candidate]
 	if c.OnDemand() {
@@ -77,11 +77,11 @@ func (p Checkpoint) saveEvery(s State, h holding) time.Duration {
 	e := market.MTTF(c.History, s.Now, h.bid)
 	mttf := unknownMTTF
 	if e.Known && e.Mean > 0 {
-		mttf = e.Mean // at least, when no crossing was seen
+		mttf = e.Mean // a lower bound if no crossing was seen
 	}
 	if s.Job.Terms.MaxBid == 0 {
 		losses := fleetLosses(c, s.Job.Terms, s.Want.machines(s.Want.total(), c.Type), s.Now)
-		if e.Known && e.Mean > 0 && !e.Censored { // else prices evict nobody, however short a time they are known
+		if e.Known && e.Mean > 0 && !e.Censored { // otherwise prices evict nobody, however short their history
 			losses += 1 / mttf.Hours()
 		}
 		mttf = time.Duration(float64(time.Hour) / max(losses, 1e-6))

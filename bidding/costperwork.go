@@ -11,28 +11,27 @@ import (
 )
 
 // CostPerWork chooses, keeps and drops allocations by the expected cost of the job's work, in the manner of Proteus's
-// BidBrain (Harlap et al., EuroSys 2017, section 4): the time that the provider interrupts costs nothing, so that the
-// best bid is rarely the safest one.
+// BidBrain (Harlap et al., EuroSys 2017, section 4): time that the provider interrupts is free, so that the best bid
+// is rarely the safest one.
 //
-// Whatever may be bought, kept or left undone is valued by
+// Each option to buy, keep or do nothing is valued by
 //
 //	worth x work - paid - upkeep x time         until it is evicted, or its billing increment ends
 //
-// in expectation. Work, what is paid for it and the time it takes follow from what prices did within one increment after
-// moments of the last week at which they were like now (priceOdds). Worth is what a unit of work costs otherwise, upkeep
-// included (worth): what is worse than that is better done later. It rises while the job waits (worthNow). With whole-hour
-// billing machines are paid for by the hour, so that each is decided about again shortly before its hour ends: kept
-// at its bid, replaced by others at a new one, which start while it still works, or given back. It waits for better prices as
-// long as that is expected to be cheaper, but within patience.
+// in expectation. Work, payment and time are estimated from what prices did within one increment after moments of the
+// last week at which they were similar (priceOdds). Worth is the cost of a unit of work otherwise, including upkeep
+// (worth): anything worse is better done later. It rises while the job waits (worthNow). With whole-hour billing,
+// machines are paid by the hour, so each is decided about shortly before its hour ends: kept at its bid, replaced by
+// others at a new bid, which start while it still works, or given back. It waits for better prices while that is
+// expected to be cheaper, but only within patience.
 type CostPerWork struct {
-	// Memo keeps what follows from the past alone, when many runs over the same past are simulated; nil = nothing is
-	// kept.
+	// Memo caches what follows from the past alone, for many simulated runs over the same past; nil = no cache.
 	Memo Memo
-	// Days keeps the moments of the past that forecasts share; nil = nothing is kept.
+	// Days caches the past moments that forecasts share; nil = no cache.
 	Days *Days
 }
 
-// Memo remembers values by key; make is called for those that are not there.
+// Memo caches values by key; it calls make for missing ones.
 type Memo interface {
 	Recall(key any, make func() any) any
 }
@@ -41,26 +40,27 @@ type Memo interface {
 func (CostPerWork) Name() string { return "cost-per-work" }
 
 const (
-	// pricesLookback is how much of the past is looked at.
+	// pricesLookback is how much of the past is considered.
 	pricesLookback = 7 * 24 * time.Hour
-	// patience is how much longer than twice its undisturbed time a job without a deadline may take: here for the sake of cheaper prices,
-	// by Capacity before it buys on demand what no spot pool has.
+	// patience is how much longer than twice its undisturbed time a job without a deadline may take: for cheaper prices
+	// here, and in Capacity before it buys on demand.
 	patience = 12 * time.Hour
-	// forecastEvery is how often the past is looked at again.
+	// forecastEvery is how often the forecast is renewed.
 	forecastEvery = time.Hour
-	// betterSoon is how long it takes until a better moment to buy comes, when one comes at all: the time over which prices of busy
-	// markets forget what they were. A purchase may be worse than doing nothing by this much upkeep.
+	// betterSoon is the time until a better moment to buy, if one comes: the time over which prices in busy markets
+	// become independent. A purchase may be worse than doing nothing by this much upkeep.
 	betterSoon = time.Hour
 )
 
-// bidFactors are the bids that are compared, as multiples of the price; the highest that is allowed comes in addition.
+// bidFactors are the bids to compare, as multiples of the price; the highest allowed bid is added.
 var bidFactors = [...]float64{1, 1.0008, 1.002, 1.005, 1.01, 1.02, 1.05, 1.12, 1.3, 2, 5}
 
-// Plan fills up what is missing when that is worth it, and decides about machines whose paid time is nearly over. Where there are no bids
-// there is nothing to choose a bid for: the cost of work follows from the rate of evictions, as Capacity has it.
+// Plan buys what is missing if that is worth it, and decides about machines whose paid time is nearly over. Without
+// bids there is no bid to choose: the cost of work follows from the rate of evictions, as in Capacity.
 //
-// Invariant: a plan is a function of the State. A Memo keeps only what follows from prices before the present hour, so plans are the same
-// with and without one. It must serve one job: start-up, notice and terms of sale are not in its key.
+// Invariant: a plan is a function of the State. A Memo contains only what follows from prices before the present hour,
+// so plans are the same with and without one. It must serve one job only: start-up, notice and terms of sale are not in
+// its key.
 //
 //  1. consider notes of each pool whether it can be bought from (whyNot).
 //  2. renew decides about each allocation twice: a start-up before its paid time ends, when others may be bought in its place, and for
@@ -68,7 +68,8 @@ var bidFactors = [...]float64{1, 1.0008, 1.002, 1.005, 1.01, 1.02, 1.05, 1.12, 1
 //  3. fill buys the best option for what is missing (score), unless its worth less its cost is below least: then it waits.
 //  4. finish says when Plan must run again: at the moments of step 2, and every five minutes while something is missing.
 //
-// Replaced: a forecast from all prices until now. Runs that share a Memo got other plans depending on which asked first within an hour.
+// Rejected: a forecast from all prices until now. Runs that share a Memo got different plans depending on which
+// computed it first within an hour.
 func (p CostPerWork) Plan(s State) Plan {
 	if s.Job.Terms.Increment <= 0 {
 		return Capacity{}.Plan(s)
@@ -97,10 +98,10 @@ type budgeting struct {
 
 	forecast *forecast
 	worth    float64  // of a unit of work, now
-	offers   []offer  // Index: candidate; those for which the number of machines is unknown have none
-	options  []option // the best of each candidate that can be bought from now
+	offers   []offer  // Index: candidate; empty if the number of machines is unknown
+	options  []option // the best option of each candidate that can be bought now
 	factors  []float64
-	tried    []market.USD // bids
+	tried    []market.USD // bids tried
 }
 
 // forecast is what follows from the past alone.
@@ -109,17 +110,17 @@ type forecast struct {
 	odds  []priceOdds // Index: candidate
 }
 
-// option is something to buy or to keep.
+// option is a purchase, or machines to keep.
 type option struct {
 	candidate int
 	machines  int
 	bid       market.USD
 	prospect  prospect
-	score     float64 // against doing nothing at no cost; in billionths of a dollar, of the whole fleet
-	perWork   float64 // expected cost per unit of work, upkeep included
+	score     float64 // compared with doing nothing at no cost; in billionths of a dollar, for the whole fleet
+	perWork   float64 // expected cost per unit of work, including upkeep
 }
 
-// consider looks at every candidate.
+// consider evaluates every candidate.
 func (b *budgeting) consider() {
 	b.plan.Considered = make([]Considered, len(b.Pools))
 	for i := range b.Pools {
@@ -130,7 +131,7 @@ func (b *budgeting) consider() {
 	}
 }
 
-// span returns the input of prospects, for machines that begin to work after some time.
+// span returns the input of prospects, for machines that start working after some time.
 func (b *budgeting) span(startup time.Duration) span {
 	return span{
 		increment: b.Job.Terms.Increment, startup: startup, notice: b.Job.Notice, handover: b.Job.Handover + b.Job.Undone/2,
@@ -138,7 +139,7 @@ func (b *budgeting) span(startup time.Duration) span {
 	}
 }
 
-// score values all that can be bought now for some of what is wanted.
+// score values every purchase possible now for a part of what is wanted.
 func (b *budgeting) score(wanted units) {
 	b.lookAhead()
 	b.options = b.options[:0]
@@ -157,7 +158,7 @@ func (b *budgeting) score(wanted units) {
 	slices.SortStableFunc(b.options, func(x, y option) int { return cmp.Compare(y.score, x.score) })
 }
 
-// bids returns those that are compared for a new machine, in ascending order.
+// bids returns the bids to compare for a new machine, in ascending order.
 func (b *budgeting) bids(candidate int) []market.USD {
 	if b.offers[candidate].onDemand {
 		return []market.USD{0}
@@ -173,7 +174,7 @@ func (b *budgeting) bids(candidate int) []market.USD {
 	return b.tried
 }
 
-// best values machines of a candidate at some bids, for the rest of the work.
+// best values machines of a candidate at several bids, for the rest of the work.
 func (b *budgeting) best(candidate, machines int, rest float64, startup time.Duration, bids []market.USD) (best option, ok bool) {
 	o, price := b.offers[candidate].of(machines), b.plan.Considered[candidate].Price
 	s := b.span(startup)
@@ -208,8 +209,8 @@ func (b *budgeting) best(candidate, machines int, rest float64, startup time.Dur
 	return best, ok
 }
 
-// prospects returns those at some bids, as multiples of the price: those that are compared for a new machine, or that of a machine
-// that is held. False = nothing is known.
+// prospects returns the prospects at several bids, as multiples of the price: those to compare for a new machine, or
+// that of a held machine. False = nothing is known.
 func (b *budgeting) prospects(candidate int, price market.USD, factors []float64, s span) (out []prospect, known bool) {
 	odds := &b.forecast.odds[candidate]
 	if len(factors) > 1 {
@@ -219,7 +220,7 @@ func (b *budgeting) prospects(candidate int, price market.USD, factors []float64
 	return out, odds.prospects(float64(price), factors, s, out)
 }
 
-// lookAhead makes or recalls the forecast, once for a plan: the bids that it chooses are no bounds.
+// lookAhead computes or recalls the forecast, once per plan: the bids that it chooses are no limits.
 func (b *budgeting) lookAhead() {
 	if b.forecast != nil {
 		return
@@ -252,7 +253,7 @@ func (b *budgeting) lookAhead() {
 	b.worth = b.worthNow()
 }
 
-// forecastOf is the last forecast, and what it depends on: most plans need it again.
+// forecastOf is the last forecast and its key: most plans need it again.
 type forecastOf struct {
 	*forecast
 	forecastKey
@@ -282,7 +283,7 @@ func (f *forecastOf) keep(b *budgeting, until time.Time) {
 	}
 }
 
-// forecastKey is what a forecast depends on besides the prices themselves.
+// forecastKey is what a forecast depends on apart from the prices themselves.
 type forecastKey struct {
 	until  int64
 	pools  string
@@ -298,8 +299,7 @@ func (b *budgeting) key(until time.Time) forecastKey {
 	return k
 }
 
-// lookBack rests on what was known just before that time, and on nothing that has become known since: it is the same
-// throughout the hour.
+// lookBack uses only what was known just before a time: it is the same throughout the hour.
 func (b *budgeting) lookBack(until time.Time) *forecast {
 	s := b.span(b.Job.Startup)
 	from := until.Add(-pricesLookback)
@@ -324,8 +324,8 @@ func (b *budgeting) lookBack(until time.Time) *forecast {
 	return f
 }
 
-// least returns the score below which nothing is done, to wait for something better; minus infinity when there is no time
-// for that, or others are held that cannot work without what is missing.
+// least returns the score below which it is better to wait; minus infinity if there is no time for that, or if held
+// machines cannot work without the missing ones.
 func (b *budgeting) least() float64 {
 	if b.hurried() || b.Job.Together && b.fleet.total() > 0 && b.fleet.total() < b.Want.total() {
 		return math.Inf(-1)
@@ -333,11 +333,12 @@ func (b *budgeting) least() float64 {
 	return -float64(b.Job.hour()) * betterSoon.Hours()
 }
 
-// hurried reports whether the job must continue whatever it costs: for its deadline, or because cheap times are too long in
-// coming.
+// hurried reports whether the job must continue at any cost: because of its deadline, or because cheap times are too
+// long in coming.
 func (b *budgeting) hurried() bool { return b.waited() > 1 }
 
-// waited returns what part of the time to wait is gone: 0 at first, 1 when what is left is just enough to do the work, and then more.
+// waited returns how much of the time to wait has passed: 0 at first, 1 when the rest is just enough to do the work,
+// and then more.
 func (b *budgeting) waited() float64 {
 	left, known := b.Job.WorkLeft()
 	if !known {
@@ -360,9 +361,9 @@ func (b *budgeting) waited() float64 {
 	return 1 - min(float64(slack)/float64(max(all, 1)), 1)
 }
 
-// worthNow returns what a unit of work costs otherwise. At first that is what it cost in the week before. Those prices may not come back: waiting ends
-// with the dearest that the job may pay, and the more of it is gone, the nearer to that. Prices compare by ratios, and so does the way
-// between the two.
+// worthNow returns the cost of a unit of work otherwise. At first that is its cost in the week before. Those prices may
+// not return: waiting ends with the highest price that the job may pay, so the value approaches that as the wait goes
+// on. Prices compare by ratios, so the interpolation is geometric.
 func (b *budgeting) worthNow() float64 {
 	usual, dearest := b.forecast.worth, math.Inf(1)
 	for i := range b.offers {
@@ -371,12 +372,12 @@ func (b *budgeting) worthNow() float64 {
 		}
 	}
 	if _, known := b.Job.WorkLeft(); !known || math.IsInf(dearest, 1) || usual <= 0 || dearest <= usual {
-		return usual // also of work without an end, as of shared hosts: there is no time by which it must be done
+		return usual // also for endless work, such as shared hosts: it need not be done by any time
 	}
 	return usual * math.Pow(dearest/usual, min(b.waited(), 1))
 }
 
-// fill buys what is missing, when that is worth it.
+// fill buys what is missing, if that is worth it.
 func (b *budgeting) fill(missing units) {
 	if b.rest() <= 0 {
 		b.plan.Why = cmp.Or(b.plan.Why, "the work will be done within the time that is paid for")
@@ -405,7 +406,7 @@ func (b *budgeting) buy(o option) {
 	b.plan.Why = fmt.Sprintf("%d of %s: %s", b.plan.Acquire[len(b.plan.Acquire)-1].Count, c.Pool, c.Why)
 }
 
-// whyOption explains an option by what is expected of it.
+// whyOption explains an option by its expected results.
 func (b *budgeting) whyOption(o option) string {
 	price := b.plan.Considered[o.candidate].Price
 	if b.offers[o.candidate].onDemand {
@@ -420,14 +421,14 @@ func (b *budgeting) name(candidate int) string {
 	return p.Zone + " " + p.Type
 }
 
-// dollarText returns an amount in billionths with four digits after the point.
+// dollarText formats an amount in billionths with four decimals.
 func dollarText(billionths float64) string { return fmt.Sprintf("%.4f", billionths/1e9) }
 
-// renew decides about the machines whose paid time is nearly over: for the last time shortly before they would have to
-// leave, and before that early enough for others to take their place.
+// renew decides about machines whose paid time is nearly over: for the last time shortly before they would have to
+// leave, and before that early enough for others to replace them.
 func (b *budgeting) renew() {
 	b.plan.Why = "what is held is paid for"
-	held := slices.Clone(b.Held) // only the first can be replaced now, and which that is must not follow from the names of zones
+	held := slices.Clone(b.Held) // only the first can be replaced now, and the order must not depend on zones' names
 	slices.SortStableFunc(held, func(x, y Allocation) int { return cmp.Or(b.last(x).Compare(b.last(y)), cmp.Compare(y.Count, x.Count)) })
 	for _, h := range held {
 		if !b.undecided(h) {
@@ -452,12 +453,12 @@ func (b *budgeting) undecided(h Allocation) bool {
 	return !h.Draining && !h.Warned && h.Count > 0 && b.candidate(h.Pool) >= 0 && !b.Now.Before(b.last(h).Add(-b.Job.Startup))
 }
 
-// last returns when it is decided for the last time whether machines stay for another increment.
+// last returns the last time to decide whether machines stay for another increment.
 func (b *budgeting) last(h Allocation) time.Time {
 	return b.paidUntil(h).Add(-b.Job.Leave - b.Job.Leave/4)
 }
 
-// renewOne keeps an allocation for another increment, replaces it or gives it up, all of it or a part.
+// renewOne keeps an allocation for another increment, or replaces or gives up all or part of it.
 func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 	replace := final == b.Job.alone && len(b.plan.Acquire) == 0
 	if !final && !replace && b.StepsOnly {
@@ -482,8 +483,8 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 		}
 	}
 	if replace && len(b.options) > 0 {
-		// Others start while these still work, but these must leave a little before their hour ends. What keeps its own work
-		// moves when the hour ends.
+		// Others start while these still work, but these must leave a little before their hour ends. Machines that keep
+		// their own work move when the hour ends.
 		o := b.options[0]
 		upkeep := float64(b.Job.hour()) * b.Job.Startup.Hours()
 		unused := float64(b.worth*b.offers[candidate].of(h.Count).rate) * b.Job.Leave.Hours()
@@ -519,7 +520,7 @@ func (b *budgeting) release(h Allocation, count int, why string) {
 	b.plan.Why = fmt.Sprintf("%d of %s are given back: %s", count, h.Pool, why)
 }
 
-// paidUntil returns the end of the increment that a machine is in.
+// paidUntil returns the end of a machine's present increment.
 func (b *budgeting) paidUntil(h Allocation) time.Time {
 	n := b.Now.Sub(h.Launch)/b.Job.Terms.Increment + 1
 	return h.Launch.Add(n * b.Job.Terms.Increment)
@@ -529,7 +530,7 @@ func (b *budgeting) candidate(p market.Pool) int {
 	return slices.IndexFunc(b.Pools, func(c Candidate) bool { return c.Pool == p })
 }
 
-// finish explains what has no reason yet and says when Plan must run again.
+// finish adds missing reasons and sets when Plan must run again.
 func (b *budgeting) finish() {
 	for i := range b.plan.Considered {
 		c := &b.plan.Considered[i]

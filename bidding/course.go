@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// course is where a job with a deadline stands: one fleet, on spot machines, on demand, or none (Can't Be Late, NSDI 24,
-// sections 3.2 and 5.5). It keeps the promise below, whatever a strategy advises:
+// course is the state of a job with a deadline: one fleet, on spot machines, on demand, or none (Can't Be Late, NSDI
+// 24, sections 3.2 and 5.5). It keeps the following promise, whatever a strategy advises:
 //
 //   - daring: spot is bought only with slack for two changeovers and a first checkpoint.
 //   - holdSpot: spot is given up at the last moment from which on demand still meets the deadline.
@@ -18,28 +18,30 @@ type course struct {
 	held   holding
 	whole  bool
 	demand int // the cheapest on-demand candidate; -1 = none
-	spot   int // the cheapest spot candidate that has a whole fleet now; -1 = none
+	spot   int // the cheapest spot candidate with a whole fleet available now; -1 = none
 
-	all time.Duration // of all work, on the on-demand fleet
-	// work is what is left of it, on the on-demand fleet if one is held. What spot machines have not saved counts as left: see
-	// holdSpot.
+	all time.Duration // for all work, on the on-demand fleet
+	// work is the time for the remaining work, on the on-demand fleet if one is held. Unsaved work of spot machines
+	// counts as remaining: see holdSpot.
 	work      time.Duration
 	done      bool
 	left      time.Duration // until the deadline
-	starting  time.Duration // until the fleet that is held works
+	starting  time.Duration // until the held fleet works
 	change    time.Duration // a changeover: from buying a fleet until it works
-	atRisk    time.Duration // what may pass on spot machines before they have saved anything, apart from the changeovers
+	atRisk    time.Duration // the longest time on spot machines before their first save, without the changeovers
 	saveEvery time.Duration // on spot machines
 }
 
 // No deadline is missed. More exactly: if an on-demand fleet can be bought at any time and is kept, machines take no
-// longer than Job.Startup and work at their declared rates, a checkpoint takes no longer than Job.SaveTime, and the deadline leaves
-// time for one changeover and the work at the start, then the work is done and the machines are gone by the deadline.
+// longer than Job.Startup and work at their declared rates, a checkpoint takes no longer than Job.SaveTime, and the
+// deadline leaves time for one changeover and the work at the start, then the work is done and the machines are gone by
+// the deadline.
 //
-// Proof. Let needs(w) be the time that w of work takes from nothing held: a changeover (the provider's answer, boot, joining, loading,
-// reading the checkpoint), the work, the checkpoints that the job has taken on demand (saves), the last one and the end of the
-// machines (ending), and margin for what is rounded: times to whole seconds, AskAgain by up to two more. Work is counted in whole
-// clocks, rounded down, so that no less is left than it seems. Let W be what no checkpoint holds. The invariant, at any time:
+// Proof. Let needs(w) be the time that w of work takes from nothing held: a changeover (the provider's answer, boot,
+// joining, loading, reading the checkpoint), the work, the job's checkpoints on demand (saves), the last checkpoint and
+// the end of the machines (ending), and margin for rounding: times to whole seconds, AskAgain by up to two more. Work
+// is counted in whole clocks, rounded down, so that the remaining work is never underestimated. Let W be the work that
+// no checkpoint has. The invariant, at any time:
 //
 //	left >= needs(W), unless an on-demand fleet is held; then left >= needs(w) less the changeover, w being what it has not done.
 //
@@ -53,12 +55,12 @@ type course struct {
 //     where limits.per_hour has no room for both fleets, after that. So left >= needs(W) still when only that remains. A purchase
 //     that is not answered puts that moment off by no more than the changeover that it is a part of.
 //
-// What an estimate or a strategy says has no part in it.
+// Estimates and strategies play no part in it.
 
-// margin is for what is rounded.
+// margin is for rounding.
 func (c *course) margin() time.Duration { return 10*time.Second + c.change/50 }
 
-// saves returns how long the checkpoints take that the job has taken while it works on demand for some time.
+// saves returns the time for the job's checkpoints while it works on demand for some time.
 func (c *course) saves(work time.Duration) time.Duration {
 	if c.Job.SaveEvery <= 0 {
 		return 0
@@ -69,7 +71,7 @@ func (c *course) saves(work time.Duration) time.Duration {
 // ending returns the time from the end of the work until it is saved and the machines are gone.
 func (c *course) ending() time.Duration { return c.Job.SaveTime + c.Job.Lag }
 
-// endless is the time until a deadline that there is not.
+// endless replaces the time until the deadline if there is none.
 const endless = 10000 * time.Hour
 
 func newCourse(s State) *course {
@@ -110,19 +112,20 @@ func newCourse(s State) *course {
 	return c
 }
 
-// twice reports whether a pool's spot machines are too dear to be tried: where whole hours are billed, and all the work takes one on demand, a job
-// that has to leave them for its deadline pays for an hour of each. No run is to cost more than 1.5 times what it does on demand.
+// twice reports whether a pool's spot machines are too expensive to try: if whole hours are billed, and all the work
+// takes one on demand, a job that must leave them for its deadline pays for an hour of each. No run may cost more than
+// 1.5 times its cost on demand.
 func (c *course) twice(spot int) bool {
 	return c.demand >= 0 && c.change+c.all+c.ending() <= c.Job.Terms.Increment && c.perWork(spot) > c.perWork(c.demand)/2
 }
 
-// tooFar reports whether all spot machines are in other regions, and to fetch the state costs more than they save.
+// tooFar reports whether all spot machines are in other regions, and fetching the state costs more than they save.
 func (c *course) tooFar() bool {
 	return c.demand >= 0 && c.Job.moving(c.Pools[c.spot].Pool) > 0 && c.rest(c.spot) >= c.rest(c.demand)
 }
 
-// hours returns how long some work takes: on the on-demand fleet that is held, on the one that would be bought, or where there is none, on
-// the slowest of the others.
+// hours returns how long some work takes: on the held on-demand fleet, on the one that would be bought, or otherwise on
+// the slowest fleet.
 func (c *course) hours(work float64) time.Duration {
 	rate := func(i int) float64 { return float64(c.plan.Considered[i].Count) * c.Pools[i].Type.WorkRate() }
 	slowest := 0.0
@@ -140,7 +143,7 @@ func (c *course) hours(work float64) time.Duration {
 	return time.Duration(work / slowest * float64(time.Hour))
 }
 
-// startsIn returns how long the fleet that is held will take until it works.
+// startsIn returns the time until the held fleet works.
 func (c *course) startsIn() (left time.Duration) {
 	for _, a := range c.Held {
 		if a.Pool == c.Pools[c.held.candidate].Pool && !a.Warned && !a.Draining && a.Ready < a.Count {
@@ -150,7 +153,7 @@ func (c *course) startsIn() (left time.Duration) {
 	return left
 }
 
-// slack returns the time that may be spent on anything but the work that is left and what must come with it, on demand.
+// slack returns the time that may be spent on anything other than the remaining work on demand, with its overheads.
 func (c *course) slack() time.Duration {
 	return c.left - c.work - c.starting - c.saves(c.work) - c.ending() - c.margin()
 }
@@ -159,12 +162,12 @@ func (c *course) onSpot() bool { return c.whole && !c.Pools[c.held.candidate].On
 
 func (c *course) onDemand() bool { return c.whole && c.Pools[c.held.candidate].OnDemand() }
 
-// daring reports whether spot machines may be bought: if they are lost at the worst time, there is still time to begin on
-// demand (Safety Net Rule, section 3.3), and otherwise for a first checkpoint.
+// daring reports whether spot machines may be bought: if they are lost at the worst time, there is still time to begin
+// on demand (Safety Net Rule, section 3.3), and otherwise for a first checkpoint.
 func (c *course) daring() bool { return c.slack() >= 2*c.change+c.atRisk }
 
-// patient reports whether there will still be time to begin on demand after waiting for so long, from on demand with a checkpoint
-// before it.
+// patient reports whether there will still be time to begin on demand after a wait; a change from on demand includes a
+// checkpoint before it.
 func (c *course) patient(wait time.Duration) bool {
 	if c.onDemand() {
 		wait += c.Job.SaveTime + c.Job.Lag
@@ -172,13 +175,13 @@ func (c *course) patient(wait time.Duration) bool {
 	return c.slack()-wait >= c.change
 }
 
-// holdSpot stays until the machines are taken away, or until losing them would miss the deadline.
+// holdSpot keeps spot machines until they are reclaimed, or until their loss could miss the deadline.
 func (c *course) holdSpot() Plan {
 	const why = "spot is kept until it is taken away"
 	if c.demand < 0 || !c.affordable(1) {
 		return c.stay(why, 0)
 	}
-	c.starting = 0 // what is lost on the way is no better than what is lost at work
+	c.starting = 0 // losing them on the way is no better than losing them at work
 	safe := c.slack() - c.change - c.Job.SaveTime - c.Job.Lag
 	if safe > 0 {
 		return c.stay(why, safe)
@@ -190,7 +193,7 @@ func (c *course) holdSpot() Plan {
 	return c.stay(why+": on demand would be too late", 0)
 }
 
-// affordable reports whether the budget allows to do the rest on demand, after this many more changeovers.
+// affordable reports whether the budget covers the rest on demand, after this many more changeovers.
 func (c *course) affordable(changes int) bool {
 	if c.Job.Budget <= 0 {
 		return true
@@ -204,7 +207,7 @@ func (c *course) affordable(changes int) bool {
 	return float64(spent)+float64(seen.Price)*float64(seen.Count)*rest.Hours() <= float64(c.Job.Budget)
 }
 
-// stay continues with what is held, and asks again after a time; 0 = when something happens.
+// stay keeps what is held, and decides again after a time; 0 = when something happens.
 func (c *course) stay(why string, again time.Duration) Plan {
 	if c.whole {
 		c.keep(c.held, c.savesIn(c.held.candidate))
@@ -216,7 +219,7 @@ func (c *course) stay(why string, again time.Duration) Plan {
 	return c.finish(why, again)
 }
 
-// savesIn returns how often checkpoints are taken on a candidate's machines: not at all on demand, where they stay.
+// savesIn returns the interval of checkpoints on a candidate's machines: none on demand, as they stay.
 func (c *course) savesIn(candidate int) time.Duration {
 	if c.Pools[candidate].OnDemand() {
 		return 0
@@ -224,8 +227,8 @@ func (c *course) savesIn(candidate int) time.Duration {
 	return c.saveEvery
 }
 
-// goTo moves to a candidate. Once machines work, it decides again: on demand, whether to leave it; on spot, until when to keep
-// them.
+// goTo moves to a candidate. Once machines work, it decides again: on demand, whether to leave; on spot, how long to
+// stay.
 func (c *course) goTo(candidate int, why string) Plan {
 	c.move(candidate, why)
 	c.plan.SaveEvery = c.savesIn(candidate)

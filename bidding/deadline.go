@@ -6,36 +6,37 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Deadline finishes a job by its deadline at the least expected cost: on spot machines while they can be had, on demand
-// or waiting while they cannot. It learns from the pools' past how long spells of either kind last, given how long the
-// present one has lasted (market.LearnSpells), and weighs the worth of waiting against buying on demand by a dynamic
-// programme over work left, slack left and the phase of the present spell (strategy).
+// Deadline finishes a job by its deadline at the least expected cost: on spot machines while they are available, on
+// demand or waiting while they are not. It learns from the pools' past how long available and unavailable spells last,
+// given the length of the present one (market.LearnSpells), and weighs waiting against buying on demand by a dynamic
+// programme over remaining work, remaining slack and the phase of the present spell (strategy).
 //
-// Whatever is learned, the deadline is met: spot is only bought while there is time for two changeovers, it is left before its
-// loss would be too much, and nothing is waited for unless there is still time to begin on demand after it (course has the
-// proof). A budget goes before the deadline: what it does not allow is not bought, and the plan says so.
+// The deadline is met whatever was learned: spot is only bought while there is time for two changeovers, it is left
+// before its loss would be too late, and the policy waits only if there is still time to begin on demand afterwards
+// (course has the proof). The budget takes precedence over the deadline: what it does not cover is not bought, and the
+// plan says so.
 type Deadline struct {
-	// Known keeps strategies between calls; nil = each call solves its own, which takes some milliseconds.
+	// Known caches strategies between calls; nil = each call solves its own, which takes some milliseconds.
 	Known *Strategies
 }
 
-// Strategies keeps what has been learned and solved: many decisions rest on the same. It is not safe for concurrent use.
-// It must not be used for other pools of the same names.
+// Strategies caches what was learned and solved: many decisions use the same. It is not safe for concurrent use. It
+// must not be used for other pools of the same names.
 type Strategies struct {
 	lessons map[lesson]*learned
 	solved  map[outlook]*strategy
 	order   []outlook // of solved, oldest first
 }
 
-// NewStrategies returns an empty store.
+// NewStrategies returns an empty cache.
 func NewStrategies() *Strategies {
 	return &Strategies{lessons: map[lesson]*learned{}, solved: map[outlook]*strategy{}}
 }
 
-// keptStrategies bounds the memory: starts that are simulated in order of time need the same few.
+// keptStrategies bounds the memory: starts simulated in order of time need the same few.
 const keptStrategies = 64
 
-// lesson names what was learned: from pools of these names, for this many machines, until a time.
+// lesson is the key of what was learned: pools of these names, this many machines, until a time.
 type lesson struct {
 	first, last market.Pool
 	pools       int
@@ -43,7 +44,7 @@ type lesson struct {
 	until       int64
 }
 
-// learned is market.LearnSpells' answer.
+// learned is the result of market.LearnSpells.
 type learned struct {
 	all  market.Spells
 	each []market.Spells
@@ -52,7 +53,7 @@ type learned struct {
 // Name returns "deadline".
 func (Deadline) Name() string { return "deadline" }
 
-// ByRestart says that no reliable tier stands behind it.
+// ByRestart marks a policy without a reliable tier.
 func (Deadline) ByRestart() {}
 
 // Plan decides where the job continues.
@@ -107,7 +108,7 @@ func (p Deadline) onDemand(c *course) Plan {
 	return c.stay("on demand, as a change is not expected to be worth its cost", plan.step)
 }
 
-// paid is for how long the fleet is paid already, where it is billed in increments.
+// paid returns how long the fleet is already paid for, if it is billed in increments.
 func (c *course) paid() time.Duration {
 	if c.Job.Terms.Increment <= 0 {
 		return 0
@@ -133,8 +134,8 @@ func (c *course) spotOnly(affordable bool) Plan {
 	return c.pause(why+": waiting for spot, even if the deadline is missed", 0)
 }
 
-// strategy returns that for the outlook now. What is learned is brought up to date four times a day, in a pool's first
-// half day every hour.
+// strategy returns the strategy for the present outlook. What was learned is updated four times a day, in a pool's
+// first half day every hour.
 func (p Deadline) strategy(c *course) *strategy {
 	known := p.Known
 	if known == nil {
@@ -164,8 +165,8 @@ func (c *course) spots() (out []int) {
 	return out
 }
 
-// spotPrice returns what work costs on spot machines, in parts of what it costs on demand: of the pool that can be had now, or
-// of the cheapest. It is rounded, so that small changes of price do not need strategies of their own.
+// spotPrice returns the cost of work on spot machines, relative to on demand: in the pool available now, or in the
+// cheapest. It is rounded, so that small price changes do not need new strategies.
 func (c *course) spotPrice(spots []int) float64 {
 	best := -1.0
 	for _, i := range spots {
@@ -180,8 +181,8 @@ func (c *course) spotPrice(spots []int) float64 {
 	return float64(int(best/c.rest(c.demand)*parts+0.5)) / parts
 }
 
-// availability returns a candidate's as it is watched, or else as its price shows: machines can be had and kept while it is
-// within the bid.
+// availability returns a candidate's recorded availability, or derives it from its price: machines are available while
+// it is within the bid.
 func (c *course) availability(candidate int) *market.Availability {
 	p, seen := &c.Pools[candidate], &c.plan.Considered[candidate]
 	if p.Availability != nil {
@@ -190,7 +191,7 @@ func (c *course) availability(candidate int) *market.Availability {
 	return market.WithinBid(p.History, seen.Bid, seen.Count, c.Now)
 }
 
-// begins returns from when on it is known.
+// begins returns when that record begins.
 func (c *course) begins(candidate int) (time.Time, bool) {
 	if a := c.Pools[candidate].Availability; a != nil {
 		first, known := a.First()
@@ -200,7 +201,7 @@ func (c *course) begins(candidate int) (time.Time, bool) {
 	return first.At, known
 }
 
-// learn returns what is known of the spot pools. It is brought up to date as learnEvery says, so that it serves many plans.
+// learn returns what is known of the spot pools. It is updated as learnEvery says, so that many plans share it.
 func (k *Strategies) learn(c *course, spots []int) *learned {
 	begun := c.Now
 	for _, i := range spots {
@@ -242,10 +243,10 @@ func (k *Strategies) solve(o outlook) *strategy {
 	return s
 }
 
-// upPhase returns the phase of the present spell of the pool that can be had, as a bit.
+// upPhase returns the phase of the available pool's present spell, as a bit.
 func (c *course) upPhase() uint8 { return c.spellPhase(c.spot) }
 
-// downPhase returns that of the spell in which no spot pool can be had: it began when the last was gone.
+// downPhase returns the phase of the spell with no spot pool available: it began when the last became unavailable.
 func (c *course) downPhase() uint8 {
 	youngest := uint8(1 << (market.SpellPhases - 1))
 	for _, i := range c.spots() {

@@ -8,35 +8,36 @@ import (
 	"time"
 )
 
-// Where whole hours are billed, the last hour of a fleet is paid for little work: half of it is wasted in the mean. So whatever the
-// policy, no more machines are kept for another hour, or bought, than the rest of the work pays for. CostPerWork does so by itself, by
-// cost alone; policies by restart need the whole fleet.
+// With whole-hour billing, a fleet's last hour is paid for little work: on average half of it is wasted. So under any
+// policy, no more machines are kept for another hour, or bought, than the remaining work pays for. CostPerWork does so
+// by itself, from cost alone; policies by restart need the whole fleet.
 //
-// With R machine hours of work left, n machines cost n hours more, and take R / n. Of a fleet of N that has worked for some hours,
+// With R machine hours of work left, n machines cost n more hours, and take R / n. Of a fleet of N that has worked for
+// some hours,
 //
 //	n = sqrt(R N)
 //
-// is where one machine more would make the run dearer by the same share as it makes it shorter. (Before any work is done every n is: then
-// there are as many as the job wants.) It does not depend on prices.
+// is where one more machine would raise the run's cost by the same share as it shortens it. (Before any work is done
+// every n satisfies that: then there are as many as the job wants.) It does not depend on prices.
 
-// leaves is how many times as long as a machine's leave an hour must be: where leaving takes a good part of it, as on a market that is
-// replayed at hundreds of times its speed, going a little earlier wins nothing.
+// leaves is how many times a machine's Leave an hour must be: if leaving takes a good part of the hour, as on a market
+// replayed at hundreds of times its speed, going a little earlier saves nothing.
 const leaves = 10
 
-// ending is what the rest of the work asks for.
+// ending is the demand of the remaining work.
 type ending struct {
 	*State
-	rest     float64 // work that the time does not cover for which machines are paid already
-	unitRate float64 // work per hour of one unit of what is wanted, on the slowest type in reach
-	staying  units   // held and not about to be decided about
-	due      []int   // of Held: their paid time is nearly over
+	rest     float64 // work beyond what machines will do in time already paid
+	unitRate float64 // work per hour of one wanted unit, on the slowest type in reach
+	staying  units   // held and not about to be decided
+	due      []int   // indices in Held: their paid time is nearly over
 	dueUnits units
-	need     units // more than staying
-	covered  bool  // the work is done before another hour of what is held is paid: also before any work is done
-	nearly   bool  // the paid time of what is held covers all but an hour of it
+	need     units // in addition to staying
+	covered  bool  // the work is done before another hour of the held machines is paid: also before any work is done
+	nearly   bool  // the paid time of the held machines covers all but an hour of it
 }
 
-// endsEarly reports whether machines may be given back at the job's end here.
+// endsEarly reports whether machines may be given back at the end of a job with this policy.
 func endsEarly(p Policy, s *State) bool {
 	_, known := s.Job.WorkLeft()
 	_, restarts := p.(ByRestart)
@@ -44,7 +45,7 @@ func endsEarly(p Policy, s *State) bool {
 	return !s.Firm && known && !restarts && !byItself && s.Want.total() > 0 && s.Job.Terms.Increment >= leaves*s.Job.Leave && s.Job.Terms.Increment > 0
 }
 
-// endOf looks at the end of a job. False: it is not one whose end is decided here.
+// endOf computes the demand at the end of a job. It returns false if this job's end is not decided here.
 func endOf(p Policy, s *State) (e ending, decided bool) {
 	if !endsEarly(p, s) {
 		return e, false
@@ -70,8 +71,8 @@ func endOf(p Policy, s *State) (e ending, decided bool) {
 	return e, s.Job.Done > 0
 }
 
-// far reports whether there is work for two more increments of all that is wanted, on the fastest type, or held: then all of it is worth the
-// next. Most of thousands of price changes end here.
+// far reports whether there is work for two more increments of everything wanted, on the fastest type, or held: then
+// everything is worth its next increment. Most of thousands of price changes return here.
 func (e *ending) far(left float64) bool {
 	held, fastest := 0.0, 0.0
 	for i := range e.Held {
@@ -85,7 +86,7 @@ func (e *ending) far(left float64) bool {
 	return left > 2*max(held, float64(e.Want.total())*fastest)*e.Job.Terms.Increment.Hours()
 }
 
-// unit returns the work per hour of one unit of what is wanted in a pool; 0 = unknown.
+// unit returns the work per hour of one wanted unit in a pool; 0 = unknown.
 func (e *ending) unit(candidate int) float64 {
 	t := e.Pools[candidate].Type
 	each := e.Want.each(t)
@@ -119,7 +120,8 @@ func (e *ending) count(i int) {
 	e.rest -= float64(hours * float64(h.Count) * c.Type.WorkRate())
 }
 
-// paidUntil returns the end of the increment that a machine is in, and last when it is decided whether it stays for another.
+// paidUntil returns the end of a machine's present increment, and last, the time to decide whether it stays for
+// another.
 func (e *ending) paidUntil(h *Allocation) time.Time {
 	n := e.Now.Sub(h.Launch)/e.Job.Terms.Increment + 1
 	return h.Launch.Add(n * e.Job.Terms.Increment)
@@ -129,7 +131,7 @@ func (e *ending) last(h *Allocation) time.Time {
 	return e.paidUntil(h).Add(-e.Job.Leave - e.Job.Leave/4)
 }
 
-// want returns the demand on the policy: no more than the rest of the work pays for.
+// want returns what to request from the policy: no more than the remaining work pays for.
 func (e *ending) want() Want {
 	w, total := e.Want, e.staying+e.need
 	if total >= w.total() { // the end is far
@@ -143,7 +145,7 @@ func (e *ending) want() Want {
 	return w
 }
 
-// finish gives back what is too much, the dearest for its work first, and has Plan run again when it must decide.
+// finish gives back the excess, the most expensive work first, and has Plan run again when it must decide.
 func (e *ending) finish(p *Plan) {
 	if !e.nearly {
 		return
@@ -156,7 +158,7 @@ func (e *ending) finish(p *Plan) {
 	}
 	surplus := e.dueUnits - e.need
 	if p.Switch != nil || len(p.Acquire) > 0 {
-		return // it is not as near as that
+		return // the end is not that near
 	}
 	slices.SortStableFunc(e.due, func(i, j int) int { return cmp.Compare(e.dear(j), e.dear(i)) })
 	for _, i := range e.due {
@@ -176,7 +178,7 @@ func (e *ending) finish(p *Plan) {
 	}
 }
 
-// dear returns what a unit of work costs on held machines now.
+// dear returns the present cost of a unit of work on held machines.
 func (e *ending) dear(held int) float64 {
 	h := &e.Held[held]
 	c := e.candidate(h.Pool)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// gang is the state seen as one fleet in one pool that is bought and lost together.
+// gang treats the state as one fleet in one pool that is bought and lost together.
 type gang struct {
 	State
 	fleet fleet
@@ -31,7 +31,7 @@ func newGang(s State, bids BidRule) *gang {
 	return g
 }
 
-// whyShort returns why a pool has too few machines; "" when it has enough, or when that is unknown.
+// whyShort returns why a pool has too few machines; "" if it has enough, or if that is unknown.
 func whyShort(c *Candidate, count int, s State) string {
 	if free, known := c.Availability.At(s.Now); known && free < count && !c.OnDemand() {
 		return fmt.Sprintf("%d of %d machines are available", free, count)
@@ -44,7 +44,7 @@ func (g *gang) heldIn(candidate int) int {
 	return h.machines
 }
 
-// whole returns the pool in which a whole fleet is held; of several the one whose work costs least.
+// whole returns the pool with a whole fleet held; of several, the one with the cheapest work.
 func (g *gang) whole() (best holding, found bool) {
 	for _, h := range g.fleet.holdings {
 		if h.units >= g.Want.total() && (!found || g.perWork(h.candidate) < g.perWork(best.candidate)) {
@@ -54,22 +54,23 @@ func (g *gang) whole() (best holding, found bool) {
 	return best, found
 }
 
-// perWork returns what a unit of work costs in a pool at the present price.
+// perWork returns the cost of a unit of work in a pool at the present price.
 func (g *gang) perWork(candidate int) float64 {
 	return float64(g.plan.Considered[candidate].Price) / g.Pools[candidate].Type.WorkRate()
 }
 
-// rest returns what a unit of the work that is left costs in a pool: at the present price, with what it costs to fetch the state.
+// rest returns the cost of a unit of the remaining work in a pool: at the present price, including the cost of fetching
+// the state.
 func (g *gang) rest(candidate int) float64 {
 	price, move := g.perWork(candidate), g.Job.moving(g.Pools[candidate].Pool)
 	if move == 0 {
 		return price
 	}
-	return price + float64(move)/max(g.Job.Work-g.Job.Saved, 0) // +Inf where the work is unknown or done: the job stays
+	return price + float64(move)/max(g.Job.Work-g.Job.Saved, 0) // +Inf if the work is unknown or done: the job stays
 }
 
-// cheapest returns the candidate that work costs least in now, -1 when there is none. Of equals it is the one in which
-// most machines are held.
+// cheapest returns the candidate with the cheapest work now, -1 if there is none. Ties go to the one with the most
+// machines held.
 func (g *gang) cheapest() int {
 	if len(g.open) == 0 {
 		return -1
@@ -79,7 +80,7 @@ func (g *gang) cheapest() int {
 	})
 }
 
-// keep continues with the fleet that is held.
+// keep keeps the held fleet.
 func (g *gang) keep(h holding, saveEvery time.Duration) {
 	c := &g.plan.Considered[h.candidate]
 	c.Chosen, c.Why = true, "held"
@@ -89,7 +90,7 @@ func (g *gang) keep(h holding, saveEvery time.Duration) {
 	g.explain()
 }
 
-// move buys what lacks of a whole fleet in a pool, and gives up what is held in others.
+// move buys what is missing for a whole fleet in a pool, and gives up what is held in others.
 func (g *gang) move(to int, why string) {
 	c := &g.plan.Considered[to]
 	c.Chosen, c.Why = true, why
@@ -99,7 +100,7 @@ func (g *gang) move(to int, why string) {
 	g.release(to, why)
 }
 
-// release gives up what is held in all pools but one; -1 is none.
+// release gives up what is held in all pools except one; -1 = in all.
 func (g *gang) release(but int, why string) {
 	for _, h := range g.fleet.holdings {
 		if h.candidate != but {

@@ -9,62 +9,62 @@ import (
 	"github.com/tierml/tierml/market/hazard"
 )
 
-// Hints are a pool's capacity, by the provider and our own machines. Zero values are unknown.
+// Hints describe a pool's capacity, according to the provider and our own machines. Zero values mean unknown.
 type Hints struct {
 	// Interruptions is the share of machines that the provider interrupted in the last month, from 0 to 1: the middle
 	// of the Spot Advisor's band.
 	Interruptions Hint
-	// Uptime is for how many hours the provider expects most machines to run at least, as Compute Engine's capacity advice
-	// says it: at most LongestUptime, whatever there is.
+	// Uptime is the least number of hours that the provider expects most machines to run, from Compute Engine's
+	// capacity advice: at most LongestUptime, whatever the capacity.
 	Uptime Hint
-	// Placement is the provider's score, from 1 (unlikely) to 10 (likely), of a launch of the wanted size: EC2's placement
-	// score, or ten times Compute Engine's obtainability. It says nothing of how long machines are kept.
+	// Placement is the provider's score, from 1 (unlikely) to 10 (likely), for a launch of the wanted size: EC2's
+	// placement score, or ten times Compute Engine's obtainability. It says nothing about how long machines are kept.
 	Placement Hint
-	// Lifetimes are those of our own machines of this pool.
+	// Lifetimes are the lifetimes of our own machines in this pool.
 	Lifetimes market.Lifetimes
 }
 
-// Hint is a figure from an outside source. It is unknown when At is zero.
+// Hint is a figure from an outside source. It is unknown if At is zero.
 type Hint struct {
 	Value float64
 	At    time.Time // when it was published
 }
 
-// Known reports whether there is a figure.
+// Known reports whether the figure is known.
 func (h Hint) Known() bool { return !h.At.IsZero() }
 
 const (
-	// LongestUptime is the longest that Compute Engine promises of any machine. Where it is promised, it says that half of the
-	// machines at least outlive it, and leaves open by how much.
+	// LongestUptime is the longest uptime that Compute Engine promises. It then means that at least half of the
+	// machines outlive it, and leaves open by how much.
 	LongestUptime = time.Hour
-	// placementHalfLife is after how long half of what a score said is forgotten: it is of the moment, and is followed by what
-	// happens to our own launches.
+	// placementHalfLife is the half-life of a score's weight: it describes the moment, and our own launches' results
+	// soon replace it.
 	placementHalfLife = time.Hour
-	// leastChance keeps a score from promising that a pool gives nothing ever.
+	// leastChance keeps a score from implying that a pool never has capacity.
 	leastChance = 0.1
-	// launchAgain is how long until a launch is tried again that was not met.
+	// launchAgain is the time until an unfulfilled launch is tried again.
 	launchAgain = 5 * time.Minute
 )
 
-// told returns the evictions per machine hour that follow from the provider's reports, if there are any.
+// told returns the evictions per machine hour that the provider's reports imply, if there are any.
 func (h Hints) told() (rate float64, told bool) {
 	if share := h.Interruptions; share.Known() && share.Value >= 0 && share.Value < 1 {
 		rate, told = max(hazard.OfMonth(share.Value), hazard.OfMonth(1e-4)), true
 	}
 	if life := h.Uptime; life.Known() && life.Value > 0 && life.Value < LongestUptime.Hours() {
-		rate, told = max(rate, math.Ln2/LongestUptime.Hours()), true // else the longest were promised, which half outlive
+		rate, told = max(rate, math.Ln2/LongestUptime.Hours()), true // otherwise the longest uptime, which half outlive, would have been promised
 	}
 	return rate, told
 }
 
-// Prior is what is expected of a pool's machines before anything was watched.
+// Prior is the expectation for a pool's machines before any observation.
 type Prior struct {
 	hazard.Life
-	Told    bool // by the provider
+	Told    bool // from the provider
 	assumed hazard.Assumption
 }
 
-// Source says where it comes from.
+// Source returns where the prior comes from.
 func (p Prior) Source() string {
 	if p.Told {
 		return "by the provider's word of each pool"
@@ -72,11 +72,12 @@ func (p Prior) Source() string {
 	return p.assumed.Says()
 }
 
-// openBand is the share of interruptions above which the Spot Instance Advisor's highest band, which has no upper end, begins.
+// openBand is the share of interruptions at which the Spot Instance Advisor's highest band begins, which has no upper
+// end.
 const openBand = 0.2
 
-// EvictionPrior returns what the provider reports of a pool, or else what is assumed (hazard.Assume). A simulation's machines live by it, and
-// policies begin with it.
+// EvictionPrior returns what the provider reports about a pool, or else what is assumed (hazard.Assume). A simulation's
+// machines follow it, and policies start from it.
 func EvictionPrior(c *Candidate, terms market.Terms) Prior {
 	assumed := hazard.Assume(cmp.Or(terms.Provider, c.Pool.Provider), c.Type)
 	rate, told := c.Hints.told()
@@ -86,9 +87,9 @@ func EvictionPrior(c *Candidate, terms market.Terms) Prior {
 	return Prior{Life: hazard.Constant(rate), Told: true}
 }
 
-// launchWait returns for how long launches are tried in the mean before one is met, by the provider's score. The score weighs
-// less with every hour, and nothing from when on a machine of our own was seen in the pool: then its refusals are better evidence
-// (Candidate.NoCapacityUntil).
+// launchWait returns the mean time for which launches are tried before one succeeds, according to the provider's score.
+// The score's weight decays every hour, and ends once a machine of our own was seen in the pool: then the pool's
+// refusals are better evidence (Candidate.NoCapacityUntil).
 func (h Hints) launchWait(now time.Time) time.Duration {
 	told := h.Placement
 	if !told.Known() || told.Value <= 0 || h.Lifetimes.Newest.After(told.At) {
@@ -100,7 +101,7 @@ func (h Hints) launchWait(now time.Time) time.Duration {
 	return time.Duration((1 - chance) / chance * float64(launchAgain))
 }
 
-// byPlacement puts the pool first whose launches are met sooner.
+// byPlacement sorts pools with sooner launches first.
 func byPlacement(a, b *Candidate, now time.Time) int {
 	return cmp.Compare(a.Hints.launchWait(now), b.Hints.launchWait(now))
 }

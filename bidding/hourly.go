@@ -6,18 +6,20 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Policies know markets; what all machines together may cost in an hour (Job.PerHour), and in all (Job.Budget), is kept to here, in one place
-// for all: a machine too many is not bought, because the budget watcher would release all again, or its first hour would pass the budget.
+// Policies know markets; limits on the cost of all machines per hour (Job.PerHour) and in total (Job.Budget) are
+// enforced here, in one place for all: an excess machine is not bought, because the budget watcher would release all
+// again, or its first hour would exceed the budget.
 
 // Margin is the share of the hourly limit that purchases leave free, as a divisor: prices move, and the next one must
-// not cross the limit. A pause ends by the same margin (jobrun/budget).
+// not exceed the limit. A pause ends with the same margin (jobrun/budget).
 const Margin = 20
 
-// fewest is the smallest step, as a part of what is wanted, by which a fleet that the limit keeps small grows: each newcomer
-// moves splits, so machines do not come one by one as a price falls.
+// fewest is the smallest step, as a divisor of what is wanted, by which a fleet kept small by the limit grows: each
+// newcomer moves splits, so machines must not come one by one as a price falls.
 const fewest = 8
 
-// Ask returns the policy's plan, less what the rest of the work does not pay for, and the hourly limit and the budget have no room for.
+// Ask returns the policy's plan, without machines that the remaining work does not pay for, or that the hourly limit
+// and the budget have no room for.
 func Ask(p Policy, s State) Plan {
 	wanted := s.Want
 	end, ends := endOf(p, &s)
@@ -42,8 +44,8 @@ func Ask(p Policy, s State) Plan {
 	return plan
 }
 
-// wait puts purchases off that the budget does not pay for together with the hours that machines begin before they are gone: those that leave may
-// be gone before.
+// wait postpones purchases that the budget cannot cover in addition to the increments that held machines begin before
+// they are gone: those that leave may be gone by then.
 func (h *hourly) wait() {
 	j := &h.Job
 	if j.Budget <= 0 || j.Overspends || len(h.Held) == 0 || len(h.plan.Acquire) == 0 {
@@ -59,7 +61,7 @@ func (h *hourly) wait() {
 	}
 }
 
-// limited sets the room that the limits leave, and reports whether there are any.
+// limited sets the room that the limits leave, and reports whether there are any limits.
 func (h *hourly) limited() bool {
 	j := &h.Job
 	if j.PerHour > 0 {
@@ -74,23 +76,24 @@ func (h *hourly) limited() bool {
 	return true
 }
 
-// pays returns what machines that start and end at once may cost an hour to be within the budget, when this much is due otherwise.
+// pays returns the hourly cost of machines that start and end at once that stays within the budget, with this much due
+// otherwise.
 func (j *Job) pays(due market.USD) market.USD {
 	least := max(j.Terms.Increment, j.Startup+2*j.Leave).Hours()
 	return market.USD(float64(j.Budget-due) / max(least, 1e-3))
 }
 
-// Pays reports whether the budget has room for something that costs perHour.
+// Pays reports whether the budget has room for machines that cost perHour.
 func Pays(s State, perHour market.USD) bool {
 	return s.Job.Budget <= 0 || s.Job.Overspends || perHour <= s.Job.pays(s.Job.Spent)
 }
 
-// Room reports whether the hourly limit has room for something that costs perHour.
+// Room reports whether the hourly limit has room for machines that cost perHour.
 func Room(s State, perHour market.USD) bool {
 	return s.Job.PerHour <= 0 || perHour <= s.Job.PerHour-s.Job.PerHour/Margin-s.rate()
 }
 
-// rate returns what all machines cost an hour now: also those that are warned or draining, until they are gone.
+// rate returns the present hourly cost of all machines, including warned and draining ones until they are gone.
 func (s *State) rate() market.USD {
 	sum := max(s.Job.Upkeep, s.Job.Reliable)
 	for _, a := range s.Held {
@@ -110,7 +113,7 @@ func (s *State) candidate(pool market.Pool) *Candidate {
 	return nil
 }
 
-// price returns that of a machine now, never above its bid; unknown, it is the most that it can be.
+// price returns a machine's present price, never above its bid; if unknown, the most that it can be.
 func (s *State) price(c *Candidate, bid market.USD) market.USD {
 	price, known := c.History.At(s.Now)
 	switch {
@@ -124,16 +127,16 @@ func (s *State) price(c *Candidate, bid market.USD) market.USD {
 	return price
 }
 
-// hourly keeps a plan to what is left of the limits.
+// hourly limits a plan to the room that is left.
 type hourly struct {
 	*State
 	plan   *Plan
-	room   market.USD // an hour
-	limit  string     // the tightest
-	budget bool       // that is the budget
+	room   market.USD // per hour
+	limit  string     // the tightest limit
+	budget bool       // that limit is the budget
 }
 
-// dearest returns the price of a machine of a purchase, whichever pool it comes from.
+// dearest returns the highest price of a machine in a purchase, whichever pool it comes from.
 func (h *hourly) dearest(a *Acquire) market.USD {
 	c := h.candidate(a.Pool)
 	if c == nil {
@@ -148,7 +151,7 @@ func (h *hourly) dearest(a *Acquire) market.USD {
 	return most
 }
 
-// due returns what an hour of a machine that is bought now adds to the bill.
+// due returns what an hour of a machine bought now adds to the bill.
 func (h *hourly) due(c *Candidate, bid market.USD) market.USD {
 	if h.budget && h.Job.Terms.PayBid && bid > 0 && !c.OnDemand() {
 		return bid
@@ -156,7 +159,7 @@ func (h *hourly) due(c *Candidate, bid market.USD) market.USD {
 	return h.price(c, bid)
 }
 
-// trim buys as many machines as there is room for, in the plan's order.
+// trim limits purchases to the machines that there is room for, in the plan's order.
 func (h *hourly) trim() {
 	var kept []Acquire
 	wanted, bought := 0, 0
@@ -191,14 +194,14 @@ func (h *hourly) trim() {
 	}
 }
 
-// tooFew reports whether some more machines are not worth the moves, where there are others.
+// tooFew reports whether a few more machines are not worth the moves, if there are others.
 func (h *hourly) tooFew(n int, c *Candidate) bool {
 	held := fleetOf(*h.State).total()
 	return held > 0 && units(n)*h.Want.each(c.Type)*fewest < h.Want.total()
 }
 
-// useful returns how many of more machines it takes to be as fast as with all: a clock takes as long as the machine with the most
-// splits, so that 22 machines do 64 splits as fast as 31. Where machines differ in speed all are.
+// useful returns how many additional machines are as fast as all: a clock takes as long as the machine with the most
+// splits, so that 22 machines do 64 splits as fast as 31. If machines differ in speed, all are useful.
 func (h *hourly) useful(more, bought int, c *Candidate) int {
 	held := bought
 	for _, x := range fleetOf(*h.State).holdings {
@@ -213,7 +216,7 @@ func (h *hourly) useful(more, bought int, c *Candidate) int {
 	return min(max((h.Job.Splits+each-1)/each-held, 0), more)
 }
 
-// allOrNothing is for a switch, and for a fleet that is needed whole: half of it is of no use, and the old one is there
+// allOrNothing is for a switch, and for a fleet that is needed whole: half of it is useless, and the old one stays
 // until the new one works.
 func (h *hourly) allOrNothing() {
 	var sum market.USD
@@ -237,9 +240,9 @@ func (h *hourly) allOrNothing() {
 	h.plan.Why = fmt.Sprintf("%s, has no room for %s, which costs %s an hour besides what is held: %s", h.limit, what, sum.Cents(), h.plan.Why)
 }
 
-// makeRoom releases the present fleet before an on-demand one is bought, where the limit has room for either but not for both.
-// On demand is bought when there is no time for anything else, and can be bought a little later. It reports whether the plan does
-// so now.
+// makeRoom releases the present fleet before an on-demand one is bought, if the limit has room for either but not for
+// both. A plan buys on demand when there is no time for anything else, and the purchase can wait a little. It reports
+// whether the plan now does so.
 func (h *hourly) makeRoom(sum market.USD) bool {
 	freed := market.USD(0)
 	for _, r := range h.plan.Release {
@@ -260,7 +263,7 @@ func (h *hourly) makeRoom(sum market.USD) bool {
 	return true
 }
 
-// note adds to a pool's reason what the limit means there.
+// note adds the effect of the limit to a pool's reason.
 func (h *hourly) note(pool market.Pool, what string) {
 	for i := range h.plan.Considered {
 		c := &h.plan.Considered[i]

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Machines that are paid by the hour and have little left to do are paid for nothing: the last hour of a fleet is half
-// wasted in the mean. So the end of a job is left to as few machines as can do it within an hour that is paid for.
+// Machines that are paid by the hour and have little left to do are wasted: on average half of a fleet's last hour. So
+// a job ends on as few machines as can finish it within an hour that is paid for.
 
-// efficiency is what a fleet is taken to do of its rate: changes of its size cost a little.
+// efficiency is the assumed share of its rate that a fleet achieves: changes of its size cost a little.
 const efficiency = 0.97
 
-// rest returns the work that the time does not cover for which machines are paid already; infinite when the work is unknown.
-// Of machines about which has been decided for the last time, another increment counts as paid, but for the one left out. Where
-// machines keep their own work, others cannot do it in the time that they are paid for: it is infinite, too.
+// rest returns the work beyond what machines will do in time already paid; infinite if the work is unknown. Machines
+// whose last decision was made count as paid for another increment, except the one left out. If machines keep their own
+// work, others cannot do it in their paid time: it is then infinite, too.
 func (b *budgeting) rest(undecided ...Allocation) float64 {
 	left, known := b.Job.WorkLeft()
 	if !known || b.Job.alone {
@@ -42,8 +42,8 @@ func (b *budgeting) rest(undecided ...Allocation) float64 {
 	return left
 }
 
-// crew returns how many machines of a candidate should do the rest, if paid from a time on and working a start-up later: as
-// many as wanted, or, when one increment of all is more than is needed, fewer: those that cost least, together with the
+// crew returns how many of a candidate's machines should do the rest, if paid from a time on and working a start-up
+// later: as many as wanted, or, if one increment of all is more than needed, the number that costs least, including the
 // increments of the reliable machines, which began with the job.
 func (b *budgeting) crew(candidate int, wanted units, rest float64, from time.Time, startup time.Duration) int {
 	t := b.Pools[candidate].Type
@@ -56,7 +56,7 @@ func (b *budgeting) crew(candidate int, wanted units, rest float64, from time.Ti
 	if least >= most {
 		return most
 	}
-	// Of fleets that are done within the same increment of the reliable machines the smallest costs least.
+	// Among fleets that finish within the same increment of the reliable machines, the smallest costs least.
 	paid := func(n int) float64 {
 		end := from.Add(startup + time.Duration(rest/(one*float64(n))*float64(time.Hour)))
 		return math.Ceil(float64(end.Sub(b.Job.Started)+b.Job.Leave) / float64(increment))

@@ -9,23 +9,23 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// priceOdds is what the past of a pool says about the next billing increment, given the present price: the moments of the
-// lookback at which the price was about the same, and how far it then rose, and when. Prices count as multiples of the
-// price of the moment, so that a moment at another level still counts.
+// priceOdds is what a pool's past tells about the next billing increment, given the present price: the moments of the
+// lookback with about the same price, and how far the price then rose, and when. Prices are relative to the moment's
+// price, so that a moment at another level still counts.
 type priceOdds struct {
 	parts  []part
 	levels *levels
-	known  []outcomes // by span: of machines that are to be bought
+	known  []outcomes // by span, for machines to be bought
 }
 
-// part is some moments of a day.
+// part is some of a day's moments.
 type part struct {
 	*day
 	from, to int
 }
 
-// Days are the moments of pools by the day, which grow and never change: forecasts of successive hours share nearly all of their week. It
-// serves one job, as a Memo does, and one goroutine.
+// Days caches pools' moments by day, which are only added to: forecasts of successive hours share nearly all of their
+// week. It serves one job, like a Memo, and one goroutine.
 type Days struct {
 	known  map[dayKey]*day
 	levels map[market.Pool]*levels
@@ -42,86 +42,88 @@ type dayKey struct {
 }
 
 const (
-	mostDays = 2048 // are kept; then all are made again
-	mostBids = 48   // of a day, likewise
+	mostDays = 2048 // limit; then all are computed again
+	mostBids = 48   // limit per day, likewise
 )
 
-// day is the moments of 24 hours that are known.
+// day has the known moments of 24 hours.
 type day struct {
-	next    time.Time // the first that is not
+	next    time.Time // the first unknown moment
 	moments []moment
-	rises   []rise    // of all moments, one after the other
-	bids    []crossed // by how high they are
+	rises   []rise    // of all moments, concatenated
+	bids    []crossed // by bid
 }
 
 // moment is one instant of the past.
 type moment struct {
 	at    time.Time
 	level int32
-	// begin and end are where its rises are: the instants at which the price reached a new maximum within the increment, in order.
+	// begin and end delimit its rises: the instants at which the price reached a new maximum within the increment, in
+	// order.
 	begin, end int32
 }
 
-// crossed are the moments of a day after which the price exceeds a bid, first those after which it does so soonest: the same for all bids between two
+// crossed has a day's moments after which the price exceeds a bid, soonest first: the same for all bids between two
 // rises, as multiples of the price.
 type crossed struct {
 	from, below float64
 	moments     []excess
 }
 
-// excess is that of a moment, and how long after it.
+// excess is a moment's crossing, and how long after the moment it comes.
 type excess struct {
 	moment, level int32
 	after         time.Duration
 }
 
-// levels are the prices of a pool's moments, and how much moments at each count when another is the present price.
+// levels are the prices of a pool's moments, and each one's weight at another present price.
 type levels struct {
 	known   map[market.USD]int32 // Value: index in logs
 	logs    []float64
 	of      float64   // the logarithm of the present price
 	weights []float64 // Index: level; 0 = not computed yet
-	sums    []taken   // kept for its memory
+	sums    []taken   // kept to reuse its memory
 	asked   asked
 }
 
-// pieces are those of an increment, by which crossings are summed up.
+// pieces is the number of parts of an increment by which crossings are summed up.
 const pieces = 16
 
-// asked is the last question about bids for a job that ends within the increment: the next are mostly about a little more or less work.
+// asked is the last query about bids for a job that ends within the increment: the next are mostly for slightly
+// different amounts of work.
 type asked struct {
 	odds    *priceOdds
 	price   float64
-	span    span // without the time that is left
+	span    span // without the remaining time
 	total   float64
 	moments int
-	lists   [][]excess // of each part, by bid
-	before  []taken    // of each bid, what is crossed before each piece of the increment
+	lists   [][]excess // by part and bid
+	before  []taken    // by bid: crossings before each piece of the increment
 }
 
-// outcomes is a cache of results for a span: thousands of starts look at the same hours at the same prices.
+// outcomes caches results for a span: thousands of starts look at the same hours at the same prices.
 type outcomes struct {
 	span  span
 	known map[market.USD][]prospect
 }
 
-// rise is a new maximum, as a multiple of the moment's price, some time after it.
+// rise is a new maximum, relative to the moment's price, some time after it.
 type rise struct {
 	after  time.Duration
 	factor float64
 }
 
 const (
-	// momentEvery is the distance of moments. Prices change a few times an hour in busy markets.
+	// momentEvery is the interval of moments. Prices change a few times an hour in busy markets.
 	momentEvery = 15 * time.Minute
-	// likeness is how near, in the logarithm, prices must be to count as about the same: the standard deviation of a
-	// Gaussian weight. A tenth separates the levels of a market, and is more than its noise.
+	// likeness is how close, in the logarithm, prices must be to count as about the same: the standard deviation of
+	// a Gaussian weight. A tenth separates a market's levels, and exceeds its noise.
 	likeness = 0.1
 	// unlike is the weight of moments at any other price, so that a price never seen before still has odds.
 	unlike = 0.02
 )
 
-// lookOut gathers the moments of [until-lookback, until), as far as the increment after each has ended. A nil Days keeps nothing.
+// lookOut collects the moments of [until-lookback, until) whose increment has ended. A nil Days caches nothing.
 func (d *Days) lookOut(pool market.Pool, h *market.History, until time.Time, lookback, increment time.Duration) priceOdds {
 	var o priceOdds
 	first, known := h.First()
@@ -147,7 +149,7 @@ func (d *Days) lookOut(pool market.Pool, h *market.History, until time.Time, loo
 	return o
 }
 
-// day returns what is known of a day.
+// day returns a day's known moments.
 func (d *Days) day(pool market.Pool, at time.Time, increment time.Duration) *day {
 	begun := &day{next: at}
 	if d == nil {
@@ -164,7 +166,7 @@ func (d *Days) day(pool market.Pool, at time.Time, increment time.Duration) *day
 	return begun
 }
 
-// levelsOf returns those of a pool.
+// levelsOf returns a pool's levels.
 func (d *Days) levelsOf(pool market.Pool) *levels {
 	if d != nil && d.levels[pool] != nil {
 		return d.levels[pool]
@@ -176,7 +178,7 @@ func (d *Days) levelsOf(pool market.Pool) *levels {
 	return l
 }
 
-// level returns that of a price.
+// level returns the level of a price.
 func (l *levels) level(price market.USD) int32 {
 	i, known := l.known[price]
 	if !known {
@@ -186,7 +188,7 @@ func (l *levels) level(price market.USD) int32 {
 	return i
 }
 
-// weight returns that of a moment.
+// weight returns a level's weight.
 func (l *levels) weight(level int32) float64 {
 	w := l.weights[level]
 	if w == 0 {
@@ -263,31 +265,31 @@ func (d *day) crossed(bid float64) []excess {
 	return c.moments
 }
 
-// prospect is what is to be expected of a machine over one increment.
+// prospect is the expectation for a machine over one increment.
 type prospect struct {
-	hours float64 // of time that pass until it is evicted or the increment ends
+	hours float64 // hours until it is evicted or the increment ends
 	work  float64 // hours of work
 	paid  float64 // probability that the increment is paid for
 	lost  float64 // probability that the machine is evicted in it
 }
 
-// span is what prospects depend on besides the odds.
+// span is what prospects depend on apart from the odds.
 type span struct {
-	increment time.Duration // that is paid in one piece
-	startup   time.Duration // of it, until the machine works
-	handover  time.Duration // working time that is lost with an eviction, on top of it
+	increment time.Duration // length that is paid as a whole
+	startup   time.Duration // part of it until the machine works
+	handover  time.Duration // additional working time lost with an eviction
 	notice    time.Duration // between a crossing and the eviction
 	left      time.Duration // working time after which the job is done; machines are then given back, and paid for
 	free      bool          // an interrupted increment costs nothing
 }
 
-// prospectsAt returns those of some bids, which are always the same at a price.
+// prospectsAt returns the prospects for a fixed set of bids at a price.
 func (o *priceOdds) prospectsAt(price market.USD, factors []float64, s span) ([]prospect, bool) {
-	s.left = min(s.left, s.increment) // what comes after does not matter
+	s.left = min(s.left, s.increment) // later events do not matter
 	if len(o.parts) == 0 {
 		return nil, false
 	}
-	if s.left < s.increment { // the end of a job: a little later it is another span
+	if s.left < s.increment { // at the end of a job the span keeps changing
 		out := make([]prospect, len(factors))
 		o.ending(float64(price), factors, s, out)
 		return out, true
@@ -312,13 +314,13 @@ func (o *priceOdds) prospectsAt(price market.USD, factors []float64, s span) ([]
 	return out, true
 }
 
-// prospects returns what is to be expected at each of some bids, in ascending order, as multiples of the present price. It is
-// false when there is no past to go by.
+// prospects returns the prospect at each of several bids, in ascending order, as multiples of the present price. It
+// returns false if there is no past to learn from.
 func (o *priceOdds) prospects(price float64, factors []float64, s span, out []prospect) bool {
 	if len(o.parts) == 0 {
 		return false
 	}
-	s.left = min(s.left, s.increment) // what comes after does not matter
+	s.left = min(s.left, s.increment) // later events do not matter
 	total, moments := o.weigh(price)
 	l := o.levels
 	l.sums = append(l.sums[:0], make([]taken, len(factors))...)
@@ -327,7 +329,7 @@ func (o *priceOdds) prospects(price float64, factors []float64, s span, out []pr
 		for j, bid := range factors {
 			crossings := p.crossed(bid)
 			if len(crossings) == 0 {
-				break // nor is any bid above it
+				break // nor is any higher bid
 			}
 			l.sums[j].add(p, crossings, l.weights, s.late(), &s)
 		}
@@ -338,7 +340,7 @@ func (o *priceOdds) prospects(price float64, factors []float64, s span, out []pr
 	return true
 }
 
-// ending is prospects for bids that are likely to be asked about again.
+// ending is prospects for bids that are likely to be queried again.
 func (o *priceOdds) ending(price float64, factors []float64, s span, out []prospect) {
 	total, moments := o.weigh(price)
 	l, same := o.levels, s
@@ -377,7 +379,7 @@ func (o *priceOdds) ending(price float64, factors []float64, s span, out []prosp
 	}
 }
 
-// weigh sets the present price, and returns how much all moments count, and how many there are.
+// weigh sets the present price, and returns the total weight of all moments and their number.
 func (o *priceOdds) weigh(price float64) (total float64, moments int) {
 	l := o.levels
 	if of := math.Log(price); of != l.of {
@@ -395,14 +397,14 @@ func (o *priceOdds) weigh(price float64) (total float64, moments int) {
 	return total, moments
 }
 
-// taken sums up moments after which machines are taken, by weight.
+// taken sums the moments, by weight, after which machines are reclaimed.
 type taken struct {
 	moments       int
 	weight        float64
-	after, worked float64 // nanoseconds until they are warned, and of work
+	after, worked float64 // nanoseconds until they are warned, and nanoseconds of work
 }
 
-// add counts crossings, in order, as far as they are not late.
+// add counts crossings, in order, up to a time.
 func (t *taken) add(p *part, crossings []excess, weights []float64, late time.Duration, s *span) {
 	idle := s.startup + s.handover
 	for i := range crossings {
@@ -428,7 +430,7 @@ func (t *taken) plus(o *taken) {
 	t.worked += o.worked
 }
 
-// prospect returns the mean with those moments after which machines stay.
+// prospect returns the mean, including the moments after which machines stay.
 func (t *taken) prospect(s *span, total float64, moments int) prospect {
 	whole := max(total-t.weight, 0)
 	if t.moments == moments {
@@ -445,7 +447,7 @@ func (t *taken) prospect(s *span, total float64, moments int) prospect {
 	}
 }
 
-// late returns from when on a crossing changes nothing: the machine has finished, or is paid for.
+// late returns the time from which a crossing changes nothing: the machine has finished, or is paid for.
 func (s *span) late() time.Duration { return min(s.startup+s.left, s.increment-s.notice) }
 
 // untilEnd returns the prospect without a crossing.
@@ -454,9 +456,9 @@ func (s *span) untilEnd() prospect {
 	return prospect{hours: (s.startup + work).Hours(), work: work.Hours(), paid: 1}
 }
 
-// untilCrossing is that with one. A machine that has finished before pays as if there were none; one warned too late to
-// be taken within the increment has paid for it, and will not pay for the next. Warned machines work no more: they hand
-// over what they hold.
+// untilCrossing returns the prospect with a crossing. A machine that has finished earlier pays as without one; one
+// warned too late to be reclaimed within the increment has paid for it, and will not pay for the next. Warned machines
+// do no more work: they hand it over.
 func (s *span) untilCrossing(after time.Duration) prospect {
 	end := after + s.notice
 	if s.startup+s.left <= after || end >= s.increment {

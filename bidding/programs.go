@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ForPrograms returns the policy of that name for a job without a reliable tier: those by restart; those that weigh the cost of work,
-// which then count what an eviction undoes; and on-demand, which buys the whole fleet on demand.
+// ForPrograms returns the policy with a name for a job without a reliable tier: those by restart; those that weigh the
+// cost of work, which then count what an eviction undoes; and on-demand, which buys the whole fleet on demand.
 func ForPrograms(name string) (ByRestart, error) {
 	p, err := ByName(name)
 	if err != nil {
@@ -43,20 +43,20 @@ func NamesForPrograms() (names []string) {
 	return names
 }
 
-// RolledBack is a policy by the cost of work for machines that keep their own work: what an eviction undoes is counted (Job.Undone,
-// Job.Together), and a machine on demand is as good a place as any.
+// RolledBack is a policy by the cost of work for machines that keep their own work: it counts what an eviction undoes
+// (Job.Undone, Job.Together), and also considers machines on demand.
 type RolledBack struct{ Policy }
 
-// ByRestart says that no reliable tier stands behind it.
+// ByRestart marks a policy without a reliable tier.
 func (RolledBack) ByRestart() {}
 
-// Plan returns the policy's own.
+// Plan returns the wrapped policy's plan.
 func (p RolledBack) Plan(s State) Plan {
 	s.Job.alone = true
 	return p.Policy.Plan(s)
 }
 
-// whole reports whether less than the whole fleet is of no use.
+// whole reports whether less than the whole fleet is useless.
 func whole(p Policy, s *State) bool {
 	if _, parts := p.(RolledBack); parts {
 		return s.Job.Together
@@ -65,8 +65,8 @@ func whole(p Policy, s *State) bool {
 	return restarts
 }
 
-// kept returns the share of working time that outlives evictions, which come at a rate per hour. Of a life of exponential length that
-// saves its work every u hours, u (exp(-r u) + exp(-2 r u) + ...) is kept in the mean, and it lasts 1/r:
+// kept returns the share of working time that survives evictions, given their hourly rate. Of an exponential lifetime
+// that saves its work every u hours, u (exp(-r u) + exp(-2 r u) + ...) is kept on average, and it lasts 1/r:
 //
 //	r u / (exp(r u) - 1)
 func (j *Job) kept(rate float64) float64 {
@@ -77,7 +77,7 @@ func (j *Job) kept(rate float64) float64 {
 	return x / math.Expm1(x)
 }
 
-// stopped returns how many of machines stop when one is evicted.
+// stopped returns how many machines stop when one is evicted.
 func (j *Job) stopped(machines int) float64 {
 	if j.Together {
 		return float64(machines)
@@ -91,7 +91,7 @@ type onDemandFleet struct{ Checkpoint }
 // Name returns "on-demand".
 func (onDemandFleet) Name() string { return OnDemand{}.Name() }
 
-// Plan returns that of Checkpoint without the spot pools.
+// Plan returns Checkpoint's plan without the spot pools.
 func (p onDemandFleet) Plan(s State) Plan {
 	never := s.Now.Add(100 * 365 * 24 * time.Hour)
 	s.Pools = slices.Clone(s.Pools)

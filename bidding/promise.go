@@ -7,37 +7,38 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// No run costs more than 1.5 times what the same work costs on demand, whatever the market does and whatever the policy is. It is kept to
-// here, in one place for all, by what is spent and not by what is expected:
+// No run costs more than 1.5 times the cost of the same work on demand, whatever the market does and whatever the
+// policy. This file enforces that for all policies, from what is spent, not from what is expected:
 //
 //	spent + what the rest costs on demand, started over <= dearest x what all of it costs on demand
 //
-// holds when a job begins. Work that is safe moves money from the second term to the first, at no more than its price there. What raises the
-// sum is paid for nothing: machines that start, save, wait, or lose what they did. So the sum is looked at before transient machines are
-// bought, before machines on demand are left, and, while transient ones are held, before anything that they can cost would break it. When
-// it would, the rest is done on demand, where the sum stays as it is.
+// holds when a job begins. Safe work moves money from the second term to the first, at no more than its price there.
+// Anything that raises the sum is paid for nothing: machines that start, save, wait, or lose their work. So the sum is
+// checked before transient machines are bought, before machines on demand are left, and, while transient ones are held,
+// before any cost that they can cause would break it. Then the rest is done on demand, where the sum stays the same.
 //
-// Nothing is promised where no on-demand machines may be bought, or not within the budget; where the reliable tier costs nearly half as much
-// as the fleet; for jobs that take less time on demand than machines take to come and go; and for programs, whose policies count what an
-// eviction undoes.
+// Nothing is promised if no on-demand machines may be bought, or not within the budget; if the reliable tier costs
+// nearly half as much as the fleet; for jobs that take less time on demand than machines take to come and go; and for
+// programs, whose policies count what an eviction undoes.
 
-// dearest leaves room below 1.5 for what is rounded, and for how long things take beyond what the job knows.
+// dearest leaves room below 1.5 for rounding, and for delays that the job does not know.
 const dearest = 1.4
 
-// joining is how long a machine that works may take to get its part of the work, beyond its start.
+// joining is how long a working machine may take to get its share of the work, after its start.
 const joining = 2 * time.Minute
 
-// promise is where a job stands.
+// promise is the state of a job's promise.
 type promise struct {
 	*State
-	whole  bool // less than the whole fleet is of no use
-	demand int  // the candidate on demand whose work costs least
+	whole  bool // less than the whole fleet is useless
+	demand int  // the on-demand candidate with the cheapest work
 	most   float64
-	rest   float64       // what the rest costs on demand
+	rest   float64       // cost of the rest on demand
 	leave  time.Duration // from the decision to buy on demand until transient machines are gone
 }
 
-// keepPromise returns the policy's plan, or what keeps the promise where the plan would risk it. Wanted is the whole fleet, at the end of a job too.
+// keepPromise returns the policy's plan, or one that keeps the promise if that plan would risk it. Wanted is the whole
+// fleet, even at the end of a job.
 func keepPromise(p Policy, s *State, wanted Want) (plan Plan) {
 	if s.StepsOnly && p == Policy(OnDemand{}) {
 		return Plan{Settled: s.Now.Add(endless)}
@@ -70,7 +71,7 @@ func keepPromise(p Policy, s *State, wanted Want) (plan Plan) {
 	}
 	finishes := short && pr.finishes()
 	if !afforded {
-		// Of TierML it is known that it asks for nothing while it holds what it wants.
+		// TierML is known to request nothing while it holds what it wants.
 		if _, tierml := p.(TierML); short && !finishes && s.StepsOnly && (!settled || tierml && ready) {
 			return pr.goOnDemand() // whatever the policy's plan is
 		}
@@ -82,7 +83,7 @@ func keepPromise(p Policy, s *State, wanted Want) (plan Plan) {
 	room := pr.most - pr.rest - pr.with(spent, &plan)
 	switch {
 	case room >= 0:
-	case finishes || !short && pr.finishes(): // with what is held, and nothing in its place
+	case finishes || !short && pr.finishes(): // with the held machines, and none to replace them
 		plan.Acquire, plan.Release, plan.Switch = nil, nil, nil
 	default:
 		return pr.goOnDemand()
@@ -101,7 +102,7 @@ func (p *Plan) afford(until time.Time) {
 	}
 }
 
-// promiseOf: false = nothing is promised.
+// promiseOf returns false if nothing is promised.
 func promiseOf(p Policy, s *State, wanted Want) (pr promise, promised bool) {
 	pr = promise{State: s, whole: whole(p, s), demand: -1, leave: s.Job.SaveTime + s.Job.Lag + s.Job.Leave}
 	perWork := math.Inf(1)
@@ -126,7 +127,7 @@ func promiseOf(p Policy, s *State, wanted Want) (pr promise, promised bool) {
 	}
 	pr.most = dearest * pr.costs(wanted, s.Job.Work, 0)
 	upkeep := s.Job.Upkeep
-	if !pr.whole && s.Job.ReliableRate == 0 { // another machine serves instead of a reliable tier
+	if !pr.whole && s.Job.ReliableRate == 0 { // another machine replaces the reliable tier
 		upkeep = max(s.Job.Reliable, pr.Pools[pr.demand].Type.OnDemand)
 	}
 	pr.rest = pr.costs(s.Want, s.Job.Work-pr.safe(), upkeep)
@@ -134,7 +135,8 @@ func promiseOf(p Policy, s *State, wanted Want) (pr promise, promised bool) {
 	return pr, afforded && pr.costs(wanted, s.Job.Work, s.Job.Upkeep) < pr.most
 }
 
-// safe returns the work that is not lost with the machines: all of it behind a reliable tier, and where a fleet on demand saves it before it goes.
+// safe returns the work that is not lost with the machines: all of it with a reliable tier, or if an on-demand fleet
+// saves it before it leaves.
 func (pr *promise) safe() float64 {
 	held, _, only := pr.onDemand()
 	if pr.Job.ReliableRate > 0 || pr.whole && only && held >= pr.Want.total() {
@@ -143,13 +145,13 @@ func (pr *promise) safe() float64 {
 	return pr.Job.Saved
 }
 
-// rate returns the work that the fleet does on demand in an hour.
+// rate returns the fleet's hourly work on demand.
 func (pr *promise) rate(want Want) float64 {
 	t := pr.Pools[pr.demand].Type
 	return float64(want.machines(want.total(), t)) * t.WorkRate()
 }
 
-// costs returns what some work costs on demand from nothing held, in billionths.
+// costs returns the cost of some work on demand from nothing held, in billionths.
 func (pr *promise) costs(want Want, work float64, upkeep market.USD) float64 {
 	c, t := &pr.Pools[pr.demand], &pr.Job.Terms
 	n := float64(want.machines(want.total(), c.Type))
@@ -180,9 +182,9 @@ func (pr *promise) onDemand() (held units, ready, only bool) {
 	return held, ready, only
 }
 
-// settled returns until when nothing leads away from a whole fleet on demand that works, before a machine comes or goes: already what is due is
-// above the promise, so that it is short whatever is done of the rest, and no machine is given back at the job's end. Less an hour of the fleet,
-// as bills may still change. Zero = it may be left.
+// settled returns until when no plan leaves a whole working fleet on demand, unless a machine comes or goes: the amount
+// due already exceeds the promise, so that it is short whatever is done of the rest, and no machine is given back at
+// the job's end. It subtracts an hour of the fleet, as bills may still change. Zero = the fleet may be left.
 func (pr *promise) settled(p Policy) (until time.Time) {
 	rate := pr.Job.ReliableRate
 	for i := range pr.Held {
@@ -207,17 +209,17 @@ func (pr *promise) settled(p Policy) (until time.Time) {
 	return until
 }
 
-// spent returns what is due by the time that what is held can be left.
+// spent returns the amount due by the time that the held machines can be left.
 func (pr *promise) spent() float64 {
 	left := pr.Now.Add(pr.leave)
 	sum := float64(pr.Due(left))
-	if inc := pr.Job.Terms.Increment; inc > 0 { // the rest counts the reliable tier from then on, which is paid for further ahead
+	if inc := pr.Job.Terms.Increment; inc > 0 { // the rest counts the reliable tier from then on, which is paid further ahead
 		sum -= float64(float64(pr.Job.Upkeep) * (inc - left.Sub(pr.Job.Started)%inc).Hours())
 	}
 	return sum
 }
 
-// with returns what is spent with the least that what the plan buys will cost.
+// with returns the amount spent, including the least that the plan's purchases will cost.
 func (pr *promise) with(spent float64, plan *Plan) float64 {
 	for i := range plan.Acquire {
 		if a := &plan.Acquire[i]; a.Pool.Class == market.Spot {
@@ -231,8 +233,8 @@ func (pr *promise) with(spent float64, plan *Plan) float64 {
 	return spent
 }
 
-// finishes reports whether what is held does the rest within the hour, where an hour that is interrupted costs nothing: then going on
-// demand would cost more than it saves. Where there is a deadline, that may ask for on demand all the same.
+// finishes reports whether the held machines do the rest within the hour, if an interrupted hour is free: then going on
+// demand would cost more than it saves. A deadline may require on demand anyway.
 func (pr *promise) finishes() bool {
 	if !pr.Job.Terms.FreeIncrement || !pr.Job.Deadline.IsZero() {
 		return false
@@ -242,14 +244,15 @@ func (pr *promise) finishes() bool {
 		return false
 	}
 	end := pr.Now.Add(time.Duration(left*float64(time.Hour)) + pr.Job.SaveTime + pr.Job.Lag)
-	before := pr.Now.Add(-pr.Job.Terms.Increment) // what is due for hours that were over
+	before := pr.Now.Add(-pr.Job.Terms.Increment) // due for completed hours
 	return float64(pr.Due(end)) <= pr.most && float64(pr.Due(before))+pr.rest <= pr.most
 }
 
-// left returns how many hours the rest takes on the machines that work, or with those that are starting once they do.
+// left returns how many hours the rest takes on the working machines, or including those that are starting, once they
+// work.
 func (pr *promise) left(starting bool) float64 {
 	var counts []int
-	var rates []float64 // of one machine
+	var rates []float64 // per machine
 	sum := 0.0
 	for i := range pr.Held {
 		h := &pr.Held[i]
@@ -266,8 +269,8 @@ func (pr *promise) left(starting bool) float64 {
 	return (pr.Job.Work - pr.Job.Done) / sum
 }
 
-// shared returns the rate of machines that share pieces, which are alike and not cut: those with one wait for others with two, and of more machines
-// than pieces some have none. Sum is their rate when none waits.
+// shared returns the rate of machines that share equal, undivided pieces: those with one wait for others with two, and
+// with more machines than pieces some have none. Sum is their rate if none waits.
 func shared(pieces, sum float64, counts []int, rates []float64) float64 {
 	const rounded = 1e-9 // of a piece
 	for time := pieces / sum; ; {
@@ -284,12 +287,12 @@ func shared(pieces, sum float64, counts []int, rates []float64) float64 {
 	}
 }
 
-// until returns how long the plan's machines can be paid for from a sum, whatever prices do: where increments are billed, to the next, of whatever
-// machine it is. Fees are due by the second, and are seen then.
+// until returns how long the plan's machines can be paid for from a sum, whatever prices do: with billed increments, to
+// the next increment of any machine. Fees accrue by the second, and are counted then.
 func (pr *promise) until(room float64, plan *Plan) time.Time {
 	if inc := pr.Job.Terms.Increment; inc > 0 {
 		left := pr.Now.Add(pr.leave)
-		next := left.Add(max(inc-pr.leave, time.Minute)).Add(time.Second) // of what the plan buys
+		next := left.Add(max(inc-pr.leave, time.Minute)).Add(time.Second) // for the plan's purchases
 		if begins := pr.Begins(left); !begins.IsZero() && begins.Before(next) {
 			next = begins
 		}
@@ -315,13 +318,13 @@ func (pr *promise) missing(onDemand units) int {
 	return pr.Want.machines(pr.Want.total()-onDemand, pr.Pools[pr.demand].Type)
 }
 
-// hasRoom reports whether the hourly limit has room for them on top of all that is held.
+// hasRoom reports whether the hourly limit has room for them in addition to everything held.
 func (pr *promise) hasRoom(onDemand units) bool {
 	return Room(*pr.State, market.USD(pr.missing(onDemand))*pr.Pools[pr.demand].Type.OnDemand)
 }
 
-// goOnDemand returns the plan that buys on demand what is missing. Where less than the whole fleet is of use, transient machines work until those
-// on demand do, if the hourly limit allows both.
+// goOnDemand returns the plan that buys the missing machines on demand. If a partial fleet is useful, transient
+// machines work until those on demand do, if the hourly limit allows both.
 func (pr *promise) goOnDemand() Plan {
 	const why = "on demand to the end: anything else might cost more than 1.5 times what the work does on demand"
 	onDemand, ready, only := pr.onDemand()

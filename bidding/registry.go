@@ -17,7 +17,7 @@ var policies = []Policy{
 	UniformProgress{},
 }
 
-// ByName returns the policy of that name, with its defaults:
+// ByName returns the policy with a name, with its defaults:
 //
 //   - capacity: for markets without bids: the cheapest work by price and measured evictions, spread over pools.
 //   - checkpoint: one fleet in the cheapest pool, spot or on demand, that starts again from its last checkpoint when it
@@ -39,7 +39,7 @@ func ByName(name string) (Policy, error) { return spelling.Find("policy", name, 
 // Names lists the names that ByName knows, sorted.
 func Names() []string { return spelling.Names(policies) }
 
-// NeedsDeadline reports whether a policy rests on the job's deadline.
+// NeedsDeadline reports whether a policy relies on the job's deadline.
 func NeedsDeadline(p Policy) bool {
 	switch p.(type) {
 	case Deadline, SkyNomad, UniformProgress:

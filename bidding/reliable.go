@@ -8,11 +8,12 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// MostReliable chooses the machine that serves where no reliable one can be had (TierML, CMU-PDL-16-102, footnote 7), among
-// the pools that can be bought from now. Spot pools are ranked by MTTF at the bid of the on-demand price, unknown ones last; of
-// equals the cheapest per machine wins, then the first by pool. On-demand pools come before all if onDemandFirst, and
-// otherwise after them: the job may prefer spot machines, but a dear one that serves costs less than a fleet that waits. Machines held
-// on demand wait for no spot machine either: each eviction of it would have all paid for nothing.
+// MostReliable chooses the replacement when no reliable machine is available (TierML, CMU-PDL-16-102, footnote 7), from
+// the pools that can be bought from now. Spot pools are ranked by MTTF at the bid of the on-demand price, unknown ones
+// last; ties go to the cheapest per machine, then to the first by pool. On-demand pools come first if onDemandFirst,
+// and otherwise last: the job may prefer spot machines, but an expensive replacement costs less than a fleet that
+// waits. Machines held on demand do not wait for a spot machine either: each of its evictions would leave them all paid
+// for nothing.
 func MostReliable(s State, onDemandFirst bool) (best Considered, found bool) {
 	onDemandFirst = onDemandFirst || fleetOf(s).anyOnDemand(s)
 	var open []Considered

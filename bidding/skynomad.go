@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// SkyNomad is the policy of SkyNomad (arXiv 2601.06520) for a job with a deadline and pools in several regions: one fleet, spot or on
-// demand, goes where an hour of it is expected to be worth most, or waits. Formulas and numbers of sections are as the authors' simulator and
-// another public implementation give them: of the paper itself only the abstract and the introduction were at hand.
+// SkyNomad is the policy of SkyNomad (arXiv 2601.06520) for a job with a deadline and pools in several regions: one
+// fleet, spot or on demand, goes where an hour of it is expected to be worth most, or waits. Formulas and section
+// numbers follow the authors' simulator and another public implementation: of the paper itself only the abstract and
+// the introduction were available.
 //
 //   - What it may observe (4.3): each pool is probed every hour of the job, and whenever it decides. From the first probe that succeeds
 //     to the first that fails, a virtual machine lives there. It sees prices until now, its own machines, and nothing from before the job.
@@ -22,26 +23,27 @@ import (
 //   - When to move (4.7): to the best, if it is worth Δ more than what is held. The safety net goes first: on demand to the end when
 //     the time left is less than the work left and two changeovers.
 //
-// Ours: U is per work, as types differ; Δ is 5 % of Cod; what was not seen to die yet is expected to within an hour, and then within as long as was
-// seen; where whole hours are billed, it leaves at their end; and course keeps the promise of the deadline.
+// Our choices: U is per work, as types differ; Δ is 5 % of Cod; a machine that was not seen to die is expected to
+// within an hour, and then within as long as was seen; with whole-hour billing, it leaves at an hour's end; and course
+// keeps the promise of the deadline.
 type SkyNomad struct{}
 
 const (
-	// probeEvery is what the authors' simulator takes.
+	// probeEvery is the authors' simulator's value.
 	probeEvery = time.Hour
-	// skyTick is how often it decides at least, as in the authors' simulator.
+	// skyTick is the longest time between decisions, as in the authors' simulator.
 	skyTick = 10 * time.Minute
-	// skyDelta is Δ, in parts of the price on demand.
+	// skyDelta is Δ, relative to the on-demand price.
 	skyDelta = 0.05
 )
 
 // Name returns "skynomad".
 func (SkyNomad) Name() string { return "skynomad" }
 
-// ByRestart says that no reliable tier stands behind it.
+// ByRestart marks a policy without a reliable tier.
 func (SkyNomad) ByRestart() {}
 
-// Plan is algorithm 1 (4.7).
+// Plan implements algorithm 1 (4.7).
 func (SkyNomad) Plan(s State) Plan {
 	c := skyCourse{newCourse(s)}
 	switch {
@@ -70,10 +72,10 @@ func (SkyNomad) Plan(s State) Plan {
 	return c.goTo(best, "an hour there is worth most")
 }
 
-// skyCourse is a course with SkyNomad's figures, of which money is in parts of what the work costs on demand.
+// skyCourse is a course with SkyNomad's figures; its money is relative to the cost of the work on demand.
 type skyCourse struct{ *course }
 
-// withoutDemand is for jobs that cannot buy on demand: nothing promises a deadline then.
+// withoutDemand is for jobs that cannot buy on demand: nothing then guarantees a deadline.
 func (c skyCourse) withoutDemand() Plan {
 	const why = "no on-demand machines may be bought"
 	switch {
@@ -90,7 +92,7 @@ func (c skyCourse) again() time.Duration {
 	return max(time.Second, min(skyTick, c.slack()-2*c.change-c.atRisk))
 }
 
-// value is V (4.5): Cod θ/θ~, with θ = (P-p)/(T-t) and θ~ = P/T.
+// value returns V (4.5): Cod θ/θ~, with θ = (P-p)/(T-t) and θ~ = P/T.
 func (c skyCourse) value() float64 {
 	all, left := c.Job.Deadline.Sub(c.Job.Started), c.left
 	if c.Job.Deadline.IsZero() || left <= 0 || all <= 0 {
@@ -99,7 +101,7 @@ func (c skyCourse) value() float64 {
 	return float64(c.work) / float64(left) * float64(all) / float64(c.all)
 }
 
-// best returns the candidate in which an hour is worth most, of equals the one that is held.
+// best returns the candidate in which an hour is worth most; ties go to the held one.
 func (c skyCourse) best() (best int, worth float64) {
 	type option struct {
 		candidate int
@@ -120,7 +122,7 @@ func (c skyCourse) best() (best int, worth float64) {
 	return o.candidate, o.worth
 }
 
-// worthHere returns that of what is held; of nothing, 0.
+// worthHere returns the worth of what is held; 0 for nothing.
 func (c skyCourse) worthHere() float64 {
 	if !c.whole {
 		return 0
@@ -128,7 +130,7 @@ func (c skyCourse) worthHere() float64 {
 	return c.worth(c.held.candidate, true)
 }
 
-// worth is U (4.6).
+// worth returns U (4.6).
 func (c skyCourse) worth(candidate int, held bool) float64 {
 	lasts := c.lasts(candidate).Hours()
 	if lasts <= 0 {
@@ -142,13 +144,14 @@ func (c skyCourse) worth(candidate int, held bool) float64 {
 	return c.value()*useful - price - c.fetch(candidate)/lasts
 }
 
-// fetch is E, in hours of the fleet on demand.
+// fetch returns E, in hours of the fleet on demand.
 func (c skyCourse) fetch(candidate int) float64 {
 	seen := &c.plan.Considered[c.demand]
 	return float64(c.Job.moving(c.Pools[candidate].Pool)) / (float64(seen.Price) * float64(seen.Count))
 }
 
-// lasts is L: how long a fleet of a candidate is expected to last, at most until the deadline. On demand it lasts as long.
+// lasts returns L: how long a candidate's fleet is expected to last, at most until the deadline. On demand it lasts
+// until then.
 func (c skyCourse) lasts(candidate int) time.Duration {
 	if c.Pools[candidate].OnDemand() {
 		return c.left
@@ -156,7 +159,7 @@ func (c skyCourse) lasts(candidate int) time.Duration {
 	seen, age := c.watch(candidate)
 	left := seen.expected(age)
 	if told := fleetLosses(&c.Pools[candidate], c.Job.Terms, c.plan.Considered[candidate].Count, c.Now); c.Pools[candidate].Availability == nil && told > 0 {
-		left = min(left, 1/told) // where no probe shows evictions
+		left = min(left, 1/told) // if no probe shows evictions
 	}
 	return min(time.Duration(left*float64(time.Hour)), c.left)
 }
@@ -180,7 +183,7 @@ func (c skyCourse) watch(candidate int) (seen lives, age float64) {
 	return append(seen, life{age, false}), age
 }
 
-// answers reports whether a probe would have been answered by a whole fleet.
+// answers reports whether a probe for a whole fleet would have succeeded.
 func (c skyCourse) answers(candidate int, at time.Time) bool {
 	p, seen := &c.Pools[candidate], &c.plan.Considered[candidate]
 	if p.Availability != nil {
@@ -191,7 +194,7 @@ func (c skyCourse) answers(candidate int, at time.Time) bool {
 	return known && price <= seen.Bid
 }
 
-// life is how many hours a machine was seen to live, and whether it died then: else it is censored.
+// life is how many hours a machine was seen to live, and whether it then died: otherwise it is censored.
 type life struct {
 	hours float64
 	died  bool
@@ -200,12 +203,12 @@ type life struct {
 // lives are in the order of their ends.
 type lives []life
 
-// hazard returns the cumulative hazard of Nelson and Aalen at an age (4.4): H(l) = Σ e(x)/n(x) over the ages x up to l at which machines
-// died; n(x) had reached x.
+// hazard returns the cumulative hazard of Nelson and Aalen at an age (4.4): H(l) = Σ e(x)/n(x) over the ages x up to l
+// at which machines died; n(x) had reached x.
 func (l lives) hazard(age float64) (sum float64) {
 	for _, dead := range l {
 		if dead.died && dead.hours <= age {
-			sum += 1 / float64(l.reached(dead.hours)) // each of e(x)
+			sum += 1 / float64(l.reached(dead.hours)) // each death in e(x)
 		}
 	}
 	return sum
@@ -220,8 +223,9 @@ func (l lives) reached(age float64) (n int) {
 	return n
 }
 
-// volatility is γ* (4.4): by how much more often machines have died than the hazard says, in the window that ends now for which that is
-// most. One death as expected is added to each window (ours): else the death of a young machine would outweigh all others.
+// volatility returns γ* (4.4): the ratio of deaths to the hazard's expectation, in the window ending now for which it
+// is largest. One expected death is added to each window (ours): otherwise the death of a young machine would outweigh
+// all others.
 func (l lives) volatility() float64 {
 	most, died, expected := 1.0, 1.0, 1.0
 	for _, one := range slices.Backward(l) {
@@ -234,8 +238,8 @@ func (l lives) volatility() float64 {
 	return most
 }
 
-// expected returns how many hours more a machine of an age lives: 1/S(a) ∫ S, from a on, with S = exp(-γ* H) (4.4). Beyond the oldest that was
-// seen the hazard is one death more than were seen, over an hour more than was watched (ours).
+// expected returns the remaining hours of a machine of an age: 1/S(a) ∫ S, from a on, with S = exp(-γ* H) (4.4). Beyond
+// the oldest age seen, the hazard is one death more than were seen, over an hour more than was watched (ours).
 func (l lives) expected(age float64) float64 {
 	deaths, watched := 1.0, probeEvery.Hours()
 	var ages []float64

@@ -60,14 +60,14 @@ func (r *round) backToSpot() bool {
 	return false
 }
 
-// affordableSince reports whether the price has been within the bid all the time.
+// affordableSince reports whether the price has been within the bid since then.
 func (r *round) affordableSince(candidate int, since time.Time) bool {
 	above, ever := r.Pools[candidate].History.FirstAbove(since, r.plan.Considered[candidate].Bid)
 	return !ever || above.After(r.Now)
 }
 
-// weakest returns the holding with the lowest known MTTF; of equal ones the first by pool. A pool whose price is
-// above its bid is none to leave: its machines are about to be taken, and an hour taken back may cost nothing.
+// weakest returns the holding with the lowest known MTTF; ties go to the first by pool. A pool whose price is
+// above its bid does not count: its machines are about to be reclaimed, and a reclaimed hour may be free.
 func (r *round) weakest() (worst holding, ok bool) {
 	var lowest market.Estimate
 	for _, h := range r.fleet.holdings {
@@ -85,14 +85,14 @@ func (r *round) weakest() (worst holding, ok bool) {
 	return worst, ok
 }
 
-// justLaunched reports whether the pool got machines within the last SwitchAfter: a switch to it may be under way.
+// justLaunched reports whether the pool got machines within the last SwitchAfter: a switch to it may be in progress.
 func (r *round) justLaunched(candidate int) bool {
 	h, ok := r.fleet.in(candidate)
 	return ok && r.Now.Sub(r.Held[h.newest].Launch) < SwitchAfter
 }
 
-// clearlyBetter looks at both ends of the window and at every price change of either pool in it: between
-// those, MTTFs move slowly and in one direction. It keeps no memory of earlier calls.
+// clearlyBetter checks both ends of the window and every price change of either pool in it: in between,
+// MTTFs move slowly and in one direction. It keeps no state between calls.
 func (r *round) clearlyBetter(to int, from holding) bool {
 	start := r.Now.Add(-SwitchAfter)
 	if !r.betterAt(r.Now, to, from) || !r.betterAt(start, to, from) {
@@ -108,7 +108,7 @@ func (r *round) clearlyBetter(to int, from holding) bool {
 	return true
 }
 
-// betterAt reports whether, as seen at t, the target could be bought and its MTTF was SwitchRatio times as long.
+// betterAt reports whether, as known at t, the target could be bought and its MTTF was SwitchRatio times as long.
 func (r *round) betterAt(t time.Time, to int, from holding) bool {
 	bid := r.plan.Considered[to].Bid
 	price, known := r.Pools[to].History.At(t)
@@ -118,7 +118,7 @@ func (r *round) betterAt(t time.Time, to int, from holding) bool {
 	return r.clearlyLonger(r.mttf(t, to, bid), r.heldMTTF(t, from))
 }
 
-// heldMTTF returns that of the machines held: at the bid that they were granted, which cannot be changed.
+// heldMTTF returns the MTTF of the held machines, at their granted bid, which cannot be changed.
 func (r *round) heldMTTF(t time.Time, h holding) market.Estimate {
 	return r.mttf(t, h.candidate, h.bid)
 }
@@ -148,7 +148,7 @@ func (r *round) planSwitch(from holding, to int, why string) {
 	r.explain()
 }
 
-// mttfText returns an estimate with what it rests on: "14h20m", "at least 7d0h", "unknown".
+// mttfText formats an estimate with its precision: "14h20m", "at least 7d0h", "unknown".
 func mttfText(e market.Estimate) string {
 	switch {
 	case !e.Known:
@@ -160,7 +160,7 @@ func mttfText(e market.Estimate) string {
 	}
 }
 
-// durationText returns two units: "2d3h", "14h20m", "35m", "40s".
+// durationText formats a duration with two units: "2d3h", "14h20m", "35m", "40s".
 func durationText(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

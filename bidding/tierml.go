@@ -11,13 +11,12 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// TierML is the policy of the paper TierML (CMU-PDL-16-102): it bids the on-demand price, so that a machine is
-// kept as long as it is worth having; buys in the pool with the highest MTTF at that bid; and moves to
-// another pool, before any eviction, when that pool's MTTF has been clearly higher for a while. While no spot pool is
-// within its bid it buys on demand, as far as the job allows. A bid cannot be changed once granted, so the only moves are
-// buying and releasing.
+// TierML is the policy of the paper TierML (CMU-PDL-16-102): it bids the on-demand price, so that a machine is kept as
+// long as it is worth it; buys in the pool with the highest MTTF at that bid; and moves to another pool, before any
+// eviction, when that pool's MTTF has been clearly higher for a while. While no spot pool is within its bid it buys on
+// demand, if the job allows it. A bid cannot be changed once granted, so the only moves are buying and releasing.
 type TierML struct {
-	// NeverSwitch leaves the proactive switch out: the policy tierml-noswitch.
+	// NeverSwitch disables the proactive switch: the policy tierml-noswitch.
 	NeverSwitch bool
 	// Bids is the bid rule.
 	Bids  BidRule
@@ -26,14 +25,14 @@ type TierML struct {
 }
 
 const (
-	// SwitchRatio is how many times the present pool's MTTF another's must be.
+	// SwitchRatio is the factor by which another pool's MTTF must exceed the present one's.
 	SwitchRatio = 1.5
-	// SwitchAfter is for how long (market time) it must be so without a break: one price spike must not move a fleet.
+	// SwitchAfter is how long (market time) it must do so without interruption: one price spike must not move a fleet.
 	SwitchAfter = 5 * time.Minute
-	// nearTie is by which share of the highest MTTF another may be lower and still count as equal, so that the price decides:
-	// estimates from two weeks of prices are no more exact than that.
+	// nearTie is the share by which an MTTF may be lower than the highest and still count as equal, so that the price
+	// decides: estimates from two weeks of prices are no more exact.
 	nearTie = 0.1
-	// priceFactor is how many times the cheapest work may cost that is bought for a higher MTTF (decision 14).
+	// priceFactor is the highest multiple of the cheapest work's price to pay for a higher MTTF (decision 14).
 	priceFactor = 1.1
 )
 
@@ -49,8 +48,9 @@ func (p TierML) Name() string {
 	return name
 }
 
-// measure returns a pool's MTTF at a bid. Where there are no bids, machines are also evicted at the rate that the provider reports. Our own
-// evictions are left out: a bulk eviction is one event, and after it another pool would look better for no other reason.
+// measure returns a pool's MTTF at a bid. Without bids, machines are also evicted at the rate that the provider
+// reports. Our own evictions are left out: a bulk eviction is one event, and after it another pool would look better
+// for no other reason.
 func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estimate {
 	e := market.MTTF(c.History, at, bid)
 	if !p.told || !e.Known || e.Expected() <= 0 || c.OnDemand() {
@@ -68,10 +68,10 @@ func hasRates(s *State) bool {
 	})
 }
 
-// Plan buys what is missing from the best pool; when nothing is missing it looks for a switch.
+// Plan buys what is missing in the best pool; if nothing is missing, it looks for a switch.
 //
-// Invariants: a plan is a function of the State alone, and has at most one purchase or one switch. A switch releases the
-// old machines only when the new ones are ready.
+// Invariants: a plan is a function of the State alone, and has at most one purchase or one switch. A switch releases
+// the old machines only when the new ones are ready.
 //
 //  1. settled answers the usual question, a price change with a whole fleet in one spot pool, without ranking.
 //  2. newRound asks of each pool whether it can be bought from (whyNot), leaves those out whose work is too dear (price), and ranks
@@ -82,13 +82,13 @@ func hasRates(s *State) bool {
 //     clearly better throughout SwitchAfter. It reads that off the price history (clearlyBetter).
 //  5. stay explains why there is nothing to do.
 //
-// Dropped: remembering MTTFs between calls. The estimator answers in logarithmic time, and without memory plan, dry run and
-// run get the same answers.
+// Rejected: remembering MTTFs between calls. The estimator answers in logarithmic time, and without memory, plan, dry
+// run and run get the same answers.
 func (p TierML) Plan(s State) Plan {
 	p.told, p.terms = hasRates(&s), s.Job.Terms
 	fleet := fleetOf(s)
 	if s.StepsOnly && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
-		return Plan{} // nothing is missing, and nothing held is to be left
+		return Plan{} // nothing is missing, and nothing should be left
 	}
 	r := newRound(p, s, fleet)
 	if r.acquireMissing() || r.switchPool() {
@@ -109,10 +109,10 @@ type round struct {
 	State
 	plan    Plan
 	fleet   fleet
-	ranking []int // spot pools that machines may be bought from now, best first
-	leaders int   // of ranking, those whose MTTF is about the highest
+	ranking []int // spot pools that can be bought from now, best first
+	leaders int   // number of leading pools in ranking with about the highest MTTF
 	stable  []int // and on-demand pools, cheapest first
-	dear    int   // spot pools within their bid that are not in ranking, as their work costs too much
+	dear    int   // number of spot pools within their bid that are not in ranking, as their work costs too much
 }
 
 func newRound(p TierML, s State, held fleet) *round {
@@ -140,20 +140,21 @@ func newRound(p TierML, s State, held fleet) *round {
 	return r
 }
 
-// perWork returns what a unit of work costs in a pool now; false where the machines' rate is unknown.
+// perWork returns the present cost of a unit of work in a pool; false if the machines' rate is unknown.
 func (r *round) perWork(i int) (float64, bool) {
 	rate := r.Pools[i].Type.WorkRate()
 	return float64(r.plan.Considered[i].Price) / rate, rate > 0
 }
 
-// price leaves those spot pools out of the ranking whose work costs more than on demand, on the type where that is cheapest, or more
-// than priceFactor times the cheapest work. A switch must save as well as avoid an eviction (TierML, CMU-PDL-16-102, section 4.6), and
-// by MTTF alone the paper's two types, at one price per core, are no guide. Without it one more pool, dear and calm, took the fleet.
+// price removes spot pools from the ranking whose work costs more than on demand, on the cheapest type there, or more
+// than priceFactor times the cheapest work. A switch must save as well as avoid an eviction (TierML, CMU-PDL-16-102,
+// section 4.6), and by MTTF alone the paper's two types, at one price per core, are no guide. Without it, one more
+// pool, expensive and calm, took the fleet.
 func (r *round) price() {
 	onDemand, _ := r.leastOnDemand()
 	cheapest := math.Inf(1)
 	for _, i := range r.ranking {
-		if cost, known := r.perWork(i); known && r.plan.Considered[i].MTTF.Known { // a market that just opened is no measure
+		if cost, known := r.perWork(i); known && r.plan.Considered[i].MTTF.Known { // a newly opened market is no yardstick
 			cheapest = min(cheapest, cost)
 		}
 	}
@@ -176,7 +177,7 @@ func (r *round) price() {
 	})
 }
 
-// look returns a candidate's figures that every policy shows.
+// look returns a candidate's figures, which every policy shows.
 func look(c *Candidate, s State, bids BidRule) Considered {
 	seen := Considered{Pool: c.Pool, OnDemand: c.Type.OnDemand, Count: s.Want.machines(s.Want.total(), c.Type)}
 	seen.Price, seen.HasPrice = c.History.At(s.Now)
@@ -184,7 +185,7 @@ func look(c *Candidate, s State, bids BidRule) Considered {
 	return seen
 }
 
-// whyNot returns why machines cannot be bought from a pool now; "" when they can.
+// whyNot returns why machines cannot be bought from a pool now; "" if they can.
 func whyNot(c *Candidate, seen *Considered, s State) string {
 	switch {
 	case seen.OnDemand <= 0:
@@ -205,7 +206,7 @@ func whyNot(c *Candidate, seen *Considered, s State) string {
 	return ""
 }
 
-// rank sorts the pools to buy from by MTTF, highest first, unknown last. Those close below the leader of their
+// rank sorts the pools to buy from by MTTF, highest first, unknown last. Those just below the leader of their
 // group count as equal to it and are sorted by price per work (per vCPU, unless rates are declared), then by pool.
 func (r *round) rank() {
 	mean := func(i int) time.Duration {
@@ -243,8 +244,8 @@ func (r *round) comparePerWork(i, j int) int {
 	return cmp.Compare(float64(float64(r.plan.Considered[i].Price)*b), float64(float64(r.plan.Considered[j].Price)*a))
 }
 
-// acquireMissing buys what is missing from the best pool. One pool at a time: when it has too little, the next
-// plan sees that in NoCapacityUntil and continues with the next pool.
+// acquireMissing buys what is missing from the best pool. It uses one pool at a time: if that has too little,
+// the next plan sees it in NoCapacityUntil and continues with the next pool.
 func (r *round) acquireMissing() bool {
 	missing := r.Want.total() - r.fleet.total()
 	if missing <= 0 || len(r.ranking)+len(r.stable) == 0 {
@@ -296,7 +297,7 @@ func (r *round) refusals() string {
 		return "the job allows none"
 	}
 	full := r.State
-	full.StepsOnly = false // these are for the journal
+	full.StepsOnly = false // these appear in the journal
 	var reasons []string
 	for i, c := range r.plan.Considered {
 		if c.Why != "" {
@@ -331,7 +332,7 @@ func (r *round) explain() {
 	}
 }
 
-// whyBehindWithoutBids is whyBehind where a price above the limit is no eviction.
+// whyBehindWithoutBids is whyBehind if a price above the limit causes no eviction.
 func (r *round) whyBehindWithoutBids(i int) string {
 	best := r.ranking[0]
 	switch {
@@ -344,7 +345,8 @@ func (r *round) whyBehindWithoutBids(i int) string {
 	}
 }
 
-// limitWord names the highest price that a policy pays: a bid where the provider takes one, otherwise a limit of our own.
+// limitWord names the highest price that a policy pays: a bid if the provider accepts bids, otherwise a limit of our
+// own.
 func limitWord(p market.Pool) string {
 	if p.TakesBids() {
 		return "bid"
@@ -352,7 +354,7 @@ func limitWord(p market.Pool) string {
 	return "limit"
 }
 
-// whyBehind returns what puts a pool behind the best.
+// whyBehind returns why a pool ranks below the best.
 func (r *round) whyBehind(i int) string {
 	best := r.ranking[0]
 	a, b := r.plan.Considered[best].MTTF, r.plan.Considered[i].MTTF
@@ -368,7 +370,7 @@ func (r *round) whyBehind(i int) string {
 	}
 }
 
-// whyBest says what the first of the ranking has over the others.
+// whyBest returns what the first of the ranking has over the others.
 func (r *round) whyBest() string {
 	best := r.ranking[0]
 	c := &r.plan.Considered[best]
@@ -390,7 +392,7 @@ func (r *round) whyBest() string {
 	return what + mttfText(c.MTTF) + " at bid $" + c.Bid.String()
 }
 
-// name distinguishes pools of one provider in a sentence.
+// name returns a pool's name in a sentence, distinct among a provider's pools.
 func (r *round) name(candidate int) string {
 	p := r.Pools[candidate].Pool
 	return p.Zone + " " + p.Type

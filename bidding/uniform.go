@@ -2,19 +2,19 @@ package bidding
 
 import "time"
 
-// UniformProgress is the policy of Can't Be Late (Wu et al., NSDI 24, section 5.2.2) for a job that must be done by a
-// deadline: expected progress grows evenly from the start to the deadline, ep(t) = t C(0)/R(0). While idle and behind
-// it, the job buys on demand, and stays there until it is ahead by two changeovers, cp(t) >= ep(t + 2d) (hysteresis).
-// Spot is taken whenever it can be had otherwise, even when behind, and kept until it is taken away. The safety net goes
-// first: an idle job whose time left is less than the work left and two changeovers buys on demand to the end. Of several
-// spot pools the cheapest is taken. Where on-demand machines are billed by the hour, they stay for the hour that is paid: a short job
-// that left them sooner paid for two hours instead of one.
+// UniformProgress is the policy of Can't Be Late (Wu et al., NSDI 24, section 5.2.2) for a job with a deadline:
+// expected progress grows linearly from the start to the deadline, ep(t) = t C(0)/R(0). While idle and behind it, the
+// job buys on demand, and stays there until it is ahead by two changeovers, cp(t) >= ep(t + 2d) (hysteresis). Otherwise
+// spot is taken whenever it is available, even when behind, and kept until it is reclaimed. The safety net takes
+// precedence: an idle job whose remaining time is less than the remaining work and two changeovers buys on demand to
+// the end. Of several spot pools the cheapest is used. With hourly billing, on-demand machines stay for the hour that
+// is paid: a short job that left them earlier paid for two hours instead of one.
 type UniformProgress struct{}
 
 // Name returns "uniform-progress".
 func (UniformProgress) Name() string { return "uniform-progress" }
 
-// ByRestart says that no reliable tier stands behind it.
+// ByRestart marks a policy without a reliable tier.
 func (UniformProgress) ByRestart() {}
 
 // Plan follows the paper's rules, in its order.
@@ -39,7 +39,7 @@ func (UniformProgress) Plan(s State) Plan {
 	case c.demand < 0:
 		return c.pause("no fleet is available", 0)
 	}
-	// Idle, the job falls behind as fast as progress is expected; and the safety net waits.
+	// An idle job falls behind at the rate of expected progress; and the safety net waits.
 	return c.waitAhead(behind)
 }
 
@@ -49,7 +49,7 @@ func (c *course) uniformOnDemand() Plan {
 	case !c.daring():
 		return c.stay("safety net: on demand to the end", 0)
 	case ahead < 0:
-		// On demand the job gains what it does beyond what is expected in the same time.
+		// On demand the job gains what it does beyond the expected progress.
 		share := c.share()
 		if share >= 1 {
 			return c.stay("on demand until it is ahead of uniform progress", 0)
@@ -66,12 +66,12 @@ func (c *course) uniformOnDemand() Plan {
 	return c.waitAhead(c.ahead(0))
 }
 
-// waitAhead waits for spot as long as a lead lasts, and the safety net allows.
+// waitAhead waits for spot while a lead lasts and the safety net allows it.
 func (c *course) waitAhead(lead time.Duration) Plan {
 	return c.pause("ahead of uniform progress: waiting for spot", max(time.Second, min(c.lasts(lead), c.slack()-2*c.change-c.atRisk)))
 }
 
-// share is C(0)/R(0): the part of the time that has to be worked.
+// share returns C(0)/R(0): the part of the time that must be worked.
 func (c *course) share() float64 {
 	return float64(c.all) / float64(max(c.Job.Deadline.Sub(c.Job.Started), 1))
 }

@@ -7,44 +7,45 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// outlook is what the worth of waiting depends on, besides where the job stands.
+// outlook is what the value of waiting depends on apart from the job's state.
 type outlook struct {
-	all   market.Spells     // of the spot pools together: is there a fleet to be had?
-	held  market.SpellRates // of the pool that would be bought from
-	price float64           // of its fleet's work, in parts of what the same work costs on demand
+	all   market.Spells     // for all spot pools together: whether a fleet is available
+	held  market.SpellRates // for the pool that would be bought from
+	price float64           // of its fleet's work, relative to the same work on demand
 	start time.Duration     // from buying a fleet until it works: the changeover
 	free  time.Duration     // an eviction before this age costs nothing (market.Terms.FreeWithin)
-	work  time.Duration     // all there is to do, on one fleet
-	slack time.Duration     // the most time that may be left besides the work
+	work  time.Duration     // total work, on one fleet
+	slack time.Duration     // the most time available in addition to the work
 }
 
-// The grid of a strategy. A finer one changes the costs of the runs in docs/policies.md by less than half a percent.
+// The grid of a strategy. A finer grid changes the costs of the runs in docs/policies.md by less than half a percent.
 const (
-	strategyStep = 6 * time.Minute // at most; shorter where the changeover is not a multiple
+	strategyStep = 6 * time.Minute // at most; shorter if the changeover is not a multiple
 	maxSteps     = 480             // of work, and of slack: longer jobs have longer steps
 )
 
-// strategy says what to do at each amount of work left, slack left and phase of the present spell, for a job that must
-// be done by a deadline: the optimum of a dynamic programme over the outlook. Slack is the time until the deadline less
-// the work left. Work on a fleet costs money and no slack, waiting costs slack and no money, and a changeover costs both.
+// strategy has the decision for each amount of remaining work, remaining slack and phase of the present spell, for a
+// job that must be done by a deadline: the optimum of a dynamic programme over the outlook. Slack is the time until the
+// deadline minus the remaining work. Work on a fleet costs money and no slack, waiting costs slack and no money, and a
+// changeover costs both.
 //
-// Spot is left only when it is taken away: nothing works for less (Can't Be Late, NSDI 24, section 3.3). The strategy
-// itself is only asked while there is slack for two changeovers; see Deadline for what holds below.
+// Spot is left only when it is reclaimed: nothing works for less (Can't Be Late, NSDI 24, section 3.3). The strategy
+// is only consulted while there is slack for two changeovers; see Deadline for what applies below that.
 type strategy struct {
 	step        time.Duration
 	work, slack int // steps
 	advice      []advice
 }
 
-// advice are those of one amount of work and slack, a bit for each phase of the present spell.
+// advice is for one amount of work and slack, with a bit for each phase of the present spell.
 type advice struct {
-	wait   uint8 // nothing is held, no spot to be had: wait, rather than buy on demand
-	take   uint8 // nothing is held, spot to be had: take it, rather than buy on demand
-	leave  uint8 // on demand, no spot to be had: stop and wait
-	change uint8 // on demand, spot to be had: go over to it
+	wait   uint8 // nothing is held, no spot available: wait, rather than buy on demand
+	take   uint8 // nothing is held, spot available: take it, rather than buy on demand
+	leave  uint8 // on demand, no spot available: stop and wait
+	change uint8 // on demand, spot available: change to it
 }
 
-// at returns the advice for an amount of work and slack: of the grid's point with no less work and no more slack.
+// at returns the advice for an amount of work and slack: from the grid's point with no less work and no more slack.
 func (s *strategy) at(work, slack time.Duration) advice {
 	c := min(int((work+s.step-1)/s.step), s.work)
 	return s.advice[max(c, 0)*(s.slack+1)+min(int(slack/s.step), s.slack)]
@@ -53,30 +54,30 @@ func (s *strategy) at(work, slack time.Duration) advice {
 // spellValues are expected costs until the end of the work, one for each phase of the present spell.
 type spellValues [market.SpellPhases]float32
 
-// values are those of one amount of work and slack.
+// values are the costs for one amount of work and slack.
 type values struct {
 	idleDown, idleUp     spellValues
 	demandDown, demandUp spellValues
-	// changing are fleets on demand that need i+1 steps until they work.
+	// changing is for fleets on demand that need i+1 steps until they work.
 	changingDown, changingUp []spellValues
 	spot                     spellValues   // works, and is past the age at which an eviction is free
 	young                    []spellValues // spot machines i steps old: starting, or free if they are evicted
 }
 
-// solver works backwards through work and slack. Costs are counted in steps on demand.
+// solver works backwards through work and slack. Costs are in steps on demand.
 type solver struct {
 	outlook
 	step       time.Duration
 	start      int                         // steps of a changeover
-	youngSteps int                         // until a spot machine works, and its eviction is not free any more
-	grow       [market.SpellPhases]float32 // chance to pass on into the next phase in a step
-	down, up   [market.SpellPhases]float32 // chance that a spell ends in a step
+	youngSteps int                         // until a spot machine works, and its eviction is no longer free
+	grow       [market.SpellPhases]float32 // probability of moving to the next phase in a step
+	down, up   [market.SpellPhases]float32 // probability that a spell ends in a step
 	heldUp     [market.SpellPhases]float32
 	rescue     float32
-	never      values // of what must not be
+	never      values // for forbidden states
 }
 
-// solve finds the strategy for an outlook.
+// solve computes the strategy for an outlook.
 func solve(o outlook) *strategy {
 	step := gridStep(o)
 	s := newSolver(o, step)
@@ -97,13 +98,13 @@ func solve(o outlook) *strategy {
 	return out
 }
 
-// gridStep is as long as a changeover or a whole part of it, so that the strategy's changeovers are as long as real ones.
+// gridStep returns a changeover or a whole fraction of it, so that the strategy's changeovers are as long as real ones.
 func gridStep(o outlook) time.Duration {
 	parts := max(1, (o.start+strategyStep-1)/strategyStep)
 	return max(o.start/parts, o.work/maxSteps, o.slack/maxSteps, time.Minute)
 }
 
-// steps returns how many steps cover a time.
+// steps returns the number of steps that cover a time.
 func steps(d, step time.Duration) int { return int((max(d, 0) + step - 1) / step) }
 
 func newSolver(o outlook, step time.Duration) *solver {
@@ -127,10 +128,10 @@ func newSolver(o outlook, step time.Duration) *solver {
 	return s
 }
 
-// impossible is the cost of what must not be done, in steps on demand.
+// impossible is the cost of a forbidden state, in steps on demand.
 const impossible = 1e6
 
-// row returns values of zero: what is left to pay when no work is left.
+// row returns zero values: the remaining cost when no work is left.
 func (s *solver) row(width int) []values {
 	row := make([]values, width)
 	for i := range row {
@@ -150,8 +151,8 @@ func (v *values) all() []*spellValues {
 	return out
 }
 
-// next returns the expected value a step later: of a spell that continues, or ends with some chance and gives way to the first
-// phase of another.
+// next returns the expected value a step later: of a spell that continues, or ends with a probability and gives way to
+// the first phase of another.
 func (s *solver) next(ends float32, same *spellValues, k int, other float32) float32 {
 	later := same[k]
 	if k+1 < market.SpellPhases {
@@ -160,8 +161,7 @@ func (s *solver) next(ends float32, same *spellValues, k int, other float32) flo
 	return ends*other + (1-ends)*later
 }
 
-// decide fills in the values of an amount of work and slack: before is with a step less work, less with a step less
-// slack.
+// decide fills in the values of an amount of work and slack: before has a step less work, less a step less slack.
 func (s *solver) decide(now, before, less *values, slack int) (c advice) {
 	for k := range market.SpellPhases {
 		down, up := s.down[k], s.up[k]
@@ -201,8 +201,7 @@ func bit(set bool, k int) uint8 {
 	return 0
 }
 
-// runSpot fills in the values of spot machines. One that is lost has been paid for, unless it was young enough to be
-// free.
+// runSpot fills in the values of spot machines. A lost one has been paid for, unless it was young enough to be free.
 func (s *solver) runSpot(now, before, less *values, k int) {
 	price, ends := float32(s.price), s.heldUp[k]
 	now.spot[k] = price + s.next(ends, &before.spot, k, s.lost(before))
@@ -223,7 +222,7 @@ func (s *solver) runSpot(now, before, less *values, k int) {
 	}
 }
 
-// lost returns what is left to pay when a pool has taken its machines back: another may have some at once.
+// lost returns the remaining cost when a pool has reclaimed its machines: another may have some at once.
 func (s *solver) lost(v *values) float32 {
 	return s.rescue*v.idleUp[0] + (1-s.rescue)*v.idleDown[0]
 }

@@ -17,7 +17,7 @@ func (w Want) total() units {
 	return units(w.Machines)
 }
 
-// each returns how many units one machine of a type is; 0 when its vCPUs are needed and unknown.
+// each returns how many units one machine of a type is; 0 if its vCPUs are needed and unknown.
 func (w Want) each(t market.InstanceType) units {
 	if w.VCPU > 0 {
 		return units(t.VCPU)
@@ -25,7 +25,7 @@ func (w Want) each(t market.InstanceType) units {
 	return 1
 }
 
-// machines returns how many machines of a type are at least n units; 0 when that is unknown.
+// machines returns how many machines of a type make at least n units; 0 if that is unknown.
 func (w Want) machines(n units, t market.InstanceType) int {
 	each := w.each(t)
 	if n <= 0 || each <= 0 {
@@ -34,20 +34,20 @@ func (w Want) machines(n units, t market.InstanceType) int {
 	return int((n + each - 1) / each)
 }
 
-// holding is what the job works on in one pool: machines that are neither warned nor draining.
+// holding is the job's machines in one pool that are neither warned nor draining.
 type holding struct {
 	candidate int // index in State.Pools
 	units     units
 	machines  int
-	bid       market.USD // the lowest that was granted: those machines go first
-	since     int        // index in State.Held of the allocation that was launched first
-	newest    int        // and of the one launched last
+	bid       market.USD // the lowest granted bid: those machines go first
+	since     int        // index in State.Held of the first-launched allocation
+	newest    int        // and of the last-launched one
 }
 
 // fleet is what the job holds, by candidate pool.
 type fleet struct {
 	holdings []holding // in the order of State.Pools
-	draining bool      // machines of any pool are draining
+	draining bool      // some pool has draining machines
 }
 
 func fleetOf(s State) fleet {
@@ -72,7 +72,7 @@ func fleetOf(s State) fleet {
 	return f
 }
 
-// add counts one more allocation of the pool.
+// add adds another allocation of the pool.
 func (h *holding) add(held []Allocation, j int, each units) {
 	a := &held[j]
 	h.machines += a.Count
@@ -96,7 +96,7 @@ func (f fleet) total() (n units) {
 	return n
 }
 
-// anyOnDemand reports whether some of it is held on demand.
+// anyOnDemand reports whether some of it is on demand.
 func (f fleet) anyOnDemand(s State) bool {
 	return slices.ContainsFunc(f.holdings, func(h holding) bool { return s.Pools[h.candidate].OnDemand() })
 }
@@ -123,8 +123,8 @@ func (f fleet) spare(want units) bool {
 	return false
 }
 
-// leastOnDemand returns what a unit of work costs on demand, on the type where that is cheapest, whether the job may buy it or not; and a pool of that
-// type. It is infinite, and -1, where nothing is known.
+// leastOnDemand returns the cost of a unit of work on demand, on the cheapest type, whether the job may buy it or not;
+// and a pool of that type. It returns infinity and -1 if nothing is known.
 func (s *State) leastOnDemand() (least float64, candidate int) {
 	least, candidate = math.Inf(1), -1
 	for i := range s.Pools {
@@ -137,8 +137,8 @@ func (s *State) leastOnDemand() (least float64, candidate int) {
 	return least, candidate
 }
 
-// slowest returns the lowest positive rate of the type whose work is cheapest on demand, and of the pools that are held or whose work costs no more than
-// that now; 0 = unknown. Others say nothing about how fast the job's machines are.
+// slowest returns the lowest positive rate among the type whose work is cheapest on demand, the held pools, and pools
+// whose work costs no more than that now; 0 = unknown. Others tell nothing about the speed of the job's machines.
 func (s *State) slowest(rate func(candidate int) float64) (lowest float64) {
 	most, cheapest := s.leastOnDemand()
 	for i := range s.Pools {

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// offer is a pool as the forward model of CostPerWork sees it: the whole fleet bought there.
+// offer is a pool in CostPerWork's forward model: the whole fleet bought there.
 type offer struct {
 	history  *market.History
 	machines int
@@ -16,7 +16,7 @@ type offer struct {
 	onDemand bool
 }
 
-// of returns the offer of this many machines.
+// of returns the offer for this many machines.
 func (o *offer) of(machines int) offer {
 	some := *o
 	some.machines, some.rate = machines, 0
@@ -26,21 +26,22 @@ func (o *offer) of(machines int) offer {
 	return some
 }
 
-// perHour returns what the fleet costs per hour at a price.
+// perHour returns the fleet's hourly cost at a price.
 func (o *offer) perHour(price market.USD) float64 { return float64(price) * float64(o.machines) }
 
-// perWork returns what its work costs at a price, without upkeep.
+// perWork returns the cost of its work at a price, without upkeep.
 func (o *offer) perWork(price market.USD) float64 { return o.perHour(price) / o.rate }
 
-// worthBids are the bids of the rules, as multiples of the price; the last is the bound.
+// worthBids are the rules' bids, as multiples of the price; the last is the bound.
 var worthBids = [...]float64{1, 1.02, 1.2, 1000}
 
-// worth returns what a unit of work has to cost, upkeep included: the least that simple rules would have paid over the
-// lookback. Each rule buys in the pool that is cheapest per work at the moment, bids a multiple of the price, and waits
-// while that pool asks more than some multiple of the median price; on-demand machines at any time bound it from above.
+// worth returns the achievable cost of a unit of work, including upkeep: the least that simple rules would have paid
+// over the lookback. Each rule buys in the pool that is cheapest per work at the moment, bids a multiple of the price,
+// and waits while that pool costs more than some multiple of the median price; on-demand machines at any time bound it
+// from above.
 //
-// Rules are tried on what has happened, as a whole: so that the figure has in it how often machines are taken for
-// nothing, how long start-up takes of their life, and how long cheap times are waited for.
+// Rules are tried on the whole past, so the figure includes how often machines are reclaimed without charge, the
+// share of their life that start-up takes, and the wait for cheap times.
 func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
 	least := 0.0
 	var spot []offer
@@ -55,7 +56,7 @@ func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
 	}
 	median, ok := medianPerWork(spot, from, to)
 	if !ok {
-		if least == 0 && len(spot) > 0 { // of the past nothing is known: the highest bid that is allowed
+		if least == 0 && len(spot) > 0 { // the past is unknown: use the highest allowed bid
 			least = spot[0].perWork(spot[0].bound) + upkeep/spot[0].rate
 		}
 		return least
@@ -67,7 +68,7 @@ func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
 			if ok && (least == 0 || w < least) {
 				least = w
 			}
-			if !waited { // nor does one that waits for less
+			if !waited { // nor does one with a lower reserve
 				break
 			}
 		}
@@ -75,7 +76,7 @@ func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
 	return least
 }
 
-// path is what an offer's price did in a time; next is how far it has been followed.
+// path is an offer's price over time; next is how far it has been followed.
 type path struct {
 	*offer
 	points []market.PricePoint
@@ -84,7 +85,7 @@ type path struct {
 	next   int
 }
 
-// pathsOf returns those of some offers.
+// pathsOf returns the paths of some offers.
 func pathsOf(offers []offer, from, to time.Time) []path {
 	all := make([]path, len(offers))
 	for i := range offers {
@@ -95,7 +96,7 @@ func pathsOf(offers []offer, from, to time.Time) []path {
 	return all
 }
 
-// at follows the path to a time, which must not be earlier than the last, and returns the price.
+// at follows the path to a time, which must not precede the last one, and returns the price.
 func (c *path) at(t time.Time) (market.USD, bool) {
 	for c.next < len(c.points) && !c.points[c.next].At.After(t) {
 		c.next++
@@ -106,7 +107,7 @@ func (c *path) at(t time.Time) (market.USD, bool) {
 	return c.before, c.known
 }
 
-// crossing returns how long after a time that it was followed to the price exceeds a bid that it does not exceed yet; false = not for so long.
+// crossing returns how long after the present position the price first exceeds a bid; false = not within the limit.
 func (c *path) crossing(t time.Time, bid market.USD, within time.Duration) (time.Duration, bool) {
 	for _, p := range c.points[c.next:] {
 		after := p.At.Sub(t)
@@ -120,7 +121,7 @@ func (c *path) crossing(t time.Time, bid market.USD, within time.Duration) (time
 	return 0, false
 }
 
-// medianPerWork returns that of the lowest price per work of all pools, over equal steps of time.
+// medianPerWork returns the median of the lowest price per work of all pools, over equal steps of time.
 func medianPerWork(offers []offer, from, to time.Time) (float64, bool) {
 	var all []float64
 	paths := pathsOf(offers, from, to)
@@ -150,11 +151,11 @@ func cheapest(offers []path, at time.Time) (best int, perWork float64, ok bool) 
 	return best, perWork, ok
 }
 
-// rule is one way to buy, to be tried on the past.
+// rule is one way to buy, tried on the past.
 type rule struct {
 	offers  []offer
 	reserve float64 // the highest price per work at which it buys
-	factor  float64 // bids are this multiple of the price, up to the bound
+	factor  float64 // the bid as a multiple of the price, up to the bound
 	upkeep  float64
 	span    span
 }
@@ -178,7 +179,7 @@ func (r *rule) costPerWork(from, to time.Time) (perWork float64, waited, ok bool
 			bid = market.USD(b)
 		}
 		c := r.span.untilEnd()
-		if after, crosses := o.crossing(at, bid, r.span.increment); crosses { // a later one comes when the increment ends
+		if after, crosses := o.crossing(at, bid, r.span.increment); crosses { // a later crossing comes when the increment ends
 			c = r.span.untilCrossing(after)
 		}
 		if c.lost == 0 {

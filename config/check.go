@@ -21,11 +21,16 @@ type checker struct {
 	dir    string          // of the job file; paths are relative to it
 	meant  map[string]bool // see decoder
 	faults Faults
+	more   int // faults that are not reported
 	// foreign: set for submitted jobs.
 	foreign *Foreign
 }
 
 func (c *checker) fault(field, problem, instead string) {
+	if len(c.faults) == mostFaults {
+		c.more++
+		return
+	}
 	if c.broken(field) || c.meant[field] {
 		return // the missing value has already been reported
 	}

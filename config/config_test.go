@@ -76,6 +76,20 @@ func TestBadJobs(t *testing.T) {
 	}
 }
 
+// A file with very many mistakes costs little, whether the decoder or the checker finds them.
+func TestFewMistakesAreReported(t *testing.T) {
+	for what, format := range map[string]string{"unknown fields": "x%d: 1\n", "names of variables": "  x-%d: a\n"} {
+		text := "run: echo hello\nenvs:\n"
+		for i := range 4000 {
+			text += fmt.Sprintf(format, i)
+		}
+		_, err := parse("job.yaml", []byte(text), func(string) (string, bool) { return "", false })
+		if faults, _ := errors.AsType[Faults](err); len(faults) != 101 || faults[100].Error() != "job.yaml: has 3900 more mistakes; correct these first" {
+			t.Errorf("%s: %d faults: %.300v", what, len(faults), err)
+		}
+	}
+}
+
 func TestLoadUnreadable(t *testing.T) {
 	_, err := Load("testdata/no-such.yaml")
 	want := "testdata/no-such.yaml: cannot be read: no such file or directory; give the path of a job file; `tierml init` writes one"

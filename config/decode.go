@@ -24,9 +24,14 @@ type decoder struct {
 	// meant are the fields that a misspelt name probably stands for: they are not reported as missing.
 	meant  map[string]bool
 	faults Faults
+	more   int // faults that are not reported
 }
 
 func (d *decoder) fault(field string, n *yaml.Node, problem, instead string) {
+	if len(d.faults) == mostFaults {
+		d.more++
+		return
+	}
 	d.faults = append(d.faults, Fault{
 		File: d.file, Line: n.Line, Column: n.Column, Field: field, Problem: problem, Instead: instead,
 	})

@@ -55,6 +55,18 @@ func (fs Faults) Sort() {
 	})
 }
 
+// mostFaults is how many mistakes are reported: finding a cure for each takes longer than reading it, and nobody reads more.
+const mostFaults = 100
+
+// report sorts faults, and says how many more there are.
+func (fs Faults) report(file string, more int) Faults {
+	fs.Sort()
+	if more > 0 {
+		fs = append(fs, Fault{File: file, Problem: fmt.Sprintf("has %d more mistakes", more), Instead: "correct these first"})
+	}
+	return fs
+}
+
 // Fault reports a mistake in a field that only another package can detect, such as an unknown application or a parameter that the
 // application refuses. Field is the path as in the file, "train.params.rank"; if the file does not mention it, the nearest enclosing one
 // gives the place.

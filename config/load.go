@@ -23,6 +23,9 @@ import (
 // maxSize bounds the job file: larger ones are something else by mistake.
 const maxSize = 1 << 20
 
+// maxNodes bounds what a job file has of names and values, as some checks compare them with each other.
+const maxNodes = 10_000
+
 // Load reads a job file. Its error is Faults, except for a fault of this program. ${NAME} without a value in env comes from the environment
 // of this process.
 func Load(path string) (*Job, error) { return LoadWith(path, Overrides{}) }
@@ -141,6 +144,9 @@ func parseTree(path string, root *yaml.Node, lookup func(string) (string, bool),
 		d.install(root, job)
 	}
 	d.mapping("", root, job)
+	if d.more > 0 {
+		return nil, d.faults.report(path, d.more)
+	}
 	if o.Policy != "" {
 		job.Policy = o.Policy
 	}
@@ -150,8 +156,7 @@ func parseTree(path string, root *yaml.Node, lookup func(string) (string, bool),
 	c.check()
 	c.foreigner()
 	if len(c.faults) > 0 {
-		c.faults.Sort()
-		return nil, c.faults
+		return nil, c.faults.report(path, c.more)
 	}
 	return job, nil
 }
@@ -179,6 +184,9 @@ func document(path string, text []byte) (*yaml.Node, error) {
 		return nil, syntaxFault(path, text, err)
 	}
 	root := node.Content[0]
+	if nodes(root) > maxNodes {
+		return nil, fault(root.Line, root.Column, fmt.Sprintf("has more than %d names and values", maxNodes), "give a job file; the program can read long lists from a file in workdir")
+	}
 	if root.Kind != yaml.MappingNode {
 		return nil, fault(root.Line, root.Column, "is not a job", "start with lines such as name: demo, as in examples/demo.yaml")
 	}
@@ -186,6 +194,15 @@ func document(path string, text []byte) (*yaml.Node, error) {
 		return nil, faults
 	}
 	return root, nil
+}
+
+// nodes counts names, values and what contains them.
+func nodes(n *yaml.Node) int {
+	sum := 1
+	for _, below := range n.Content {
+		sum += nodes(below)
+	}
+	return sum
 }
 
 var yamlLine = pattern.Of(`^yaml: (?:line ([0-9]+): )?(.*)$`)

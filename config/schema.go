@@ -120,6 +120,10 @@ var foreign = map[string]string{
 // unknown reports a field that does not exist and suggests the intended one: one with a similar name here, one of this name elsewhere, or
 // one that has this name in other tools.
 func (d *decoder) unknown(path string, key *yaml.Node, fields []member) {
+	if len(d.faults) == mostFaults {
+		d.more++
+		return
+	}
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.name

@@ -73,7 +73,12 @@ func TestBombs(t *testing.T) {
 	for i := range 12 {
 		billion += fmt.Sprintf("a%d: &a%d [*a%d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d]\n", i+1, i+1, i)
 	}
+	values := ""
+	for i := range 6000 {
+		values += fmt.Sprintf("X%d: a, ", i)
+	}
 	for what, text := range map[string]string{
+		"more values than a job has": submission.Job + "env: {" + values + "}",
 		"a billion laughs": submission.Job + billion, "laughs in parameters": strings.Replace(submission.Job, "params:", "params: &p {x: *p}\n  parms:", 1),
 		"itself": "&a [*a]", "deep": strings.Repeat("[", 100_000), "deep in a field": "name: x\ntrain: " + strings.Repeat("{a: ", 50_000),
 		"wide": submission.Job + "env: {" + strings.Repeat("a: b, ", 100_000) + "}", "many documents": strings.Repeat("---\nname: x\n", 10_000),

@@ -12,6 +12,9 @@ import (
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(1, len(name)/3)+1
 	for _, c := range candidates {
+		if len(name) > 4*len(c)+8 {
+			continue // it has too many letters, and comparing takes a while
+		}
 		if d := distance(normal(name), normal(c)); d < bestDistance {
 			best, bestDistance = c, d
 		}

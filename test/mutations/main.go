@@ -88,7 +88,9 @@ func (r rule) try(ctx context.Context, dir string) (string, error) {
 	if err := os.WriteFile(settings, overlay, 0o600); err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-ldflags=-w", "-count=1", "-timeout=5m", "-overlay", settings, "-run", "^"+r.test+"$", "./"+r.pkg).CombinedOutput()
+	test := exec.CommandContext(ctx, "go", "test", "-vet=off", "-ldflags=-w", "-count=1", "-timeout=5m", "-run", "^"+r.test+"$", "./"+r.pkg)
+	test.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+settings) // also for a program that the test builds
+	out, err := test.CombinedOutput()
 	switch said := string(out); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
