@@ -56,12 +56,12 @@ type Kind struct{}
 // Name implements apps.Kind.
 func (Kind) Name() string { return Name }
 
-// Prepare returns an error: the program reads the data.
+// Params implements apps.Kind.
 func (Kind) Params() []apps.Param {
 	return []apps.Param{{Name: Passes, Max: 1, Whole: true, Why: "1: the machine holds splits and computes nothing"}}
 }
 
-// Prepare refuses: the program reads the data.
+// Prepare returns an error: the program reads the data.
 func (Kind) Prepare(apps.Input, apps.Cut, apps.Create) (apps.Dataset, error) {
 	return apps.Dataset{}, fmt.Errorf("%s reads no data: its program does", Name)
 }
@@ -146,13 +146,13 @@ func (p *program) WorkPerClock() float64 { return p.Work }
 // Score implements apps.Program: the mean loss reported by the program.
 func (*program) Score(loss float64, n int64) float64 { return loss / float64(n) }
 
-// Evaluate implements apps.Program: only the program can measure.
+// ScoreName implements apps.Program.
 func (*program) ScoreName() string { return "loss" }
 
-// Export implements apps.Program: the model's change, as one tensor.
+// Evaluate implements apps.Program: only the program can measure.
 func (*program) Evaluate(apps.Rows, apps.Open) (apps.Stats, error) { return apps.Stats{}, nil }
 
-// Over adds it to the initial model. Over adds it to the model as it began.
+// Export implements apps.Program: the model's change, as one tensor. Over adds it to the initial model.
 func (p *program) Export(tables apps.Rows, _ apps.Open) (model.Model, error) {
 	floats := p.Terms().Floats
 	all := make([]float32, 0, p.rows(floats)*cols(floats))
@@ -163,8 +163,7 @@ func (p *program) Export(tables apps.Rows, _ apps.Open) (model.Model, error) {
 	return model.Model{Tensors: []model.Tensor{{Name: "moved", Shape: []int{floats}, Float: all[:floats]}}}, nil
 }
 
-// It waits for the child: a machine gets splits only when it can compute. It waits for the child: a machine is given splits only when it
-// can compute.
+// LoadSplit implements apps.App. It waits for the child: a machine gets splits only when it can compute.
 func (p *program) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, error) {
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return nil, err
@@ -181,9 +180,8 @@ func (p *program) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, err
 	return &split{p, id}, nil
 }
 
-// In deterministic jobs every split computes, one after another. In others only the machine's own split computes, as long as it is here:
-// splits held for other machines pass, so that nobody waits for them. In others one does, the machine's own, and keeps doing so as long as
-// it is here: those that the machine holds for others pass, so that nobody waits for them.
+// Begin implements apps.Outside. In deterministic jobs every split computes, one after another. In others only the machine's own split
+// computes, as long as it is here: splits held for other machines pass, so that nobody waits for them.
 func (p *program) Begin(ctx context.Context, c ps.Clock, splits []ps.Split) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

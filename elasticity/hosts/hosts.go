@@ -33,7 +33,7 @@ type Size struct {
 	GPUs      int   `json:"gpus,omitempty"` // whole devices
 }
 
-// Plus returns the sum.
+// SizeOf returns the resources of a machine type.
 func SizeOf(t market.InstanceType) Size {
 	return Size{VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, GPUs: t.GPU.Count}
 }
@@ -45,12 +45,12 @@ func (s Size) String() string {
 	return fmt.Sprintf("%d vCPUs and %d MiB", s.VCPU, s.MemoryMiB)
 }
 
-// Minus returns the difference.
+// Plus returns the sum.
 func (s Size) Plus(o Size) Size {
 	return Size{s.VCPU + o.VCPU, s.MemoryMiB + o.MemoryMiB, s.GPUs + o.GPUs}
 }
 
-// partOf returns the sum over resources of its share of a host.
+// Minus returns the difference.
 func (s Size) Minus(o Size) Size {
 	return Size{s.VCPU - o.VCPU, s.MemoryMiB - o.MemoryMiB, s.GPUs - o.GPUs}
 }
@@ -59,7 +59,7 @@ func (s Size) fits(o Size) bool {
 	return s.VCPU <= o.VCPU && s.MemoryMiB <= o.MemoryMiB && s.GPUs <= o.GPUs
 }
 
-// Slot is a part of a host that a job has, or waits for.
+// partOf returns the sum of its shares of each of a host's resources.
 func (s Size) partOf(host Size) float64 {
 	part := float64(s.VCPU)/float64(host.VCPU) + float64(s.MemoryMiB)/float64(host.MemoryMiB)
 	if host.GPUs > 0 {
