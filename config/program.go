@@ -182,7 +182,7 @@ func (c *checker) userProgram() {
 	}
 }
 
-// onLoss checks what happens to a gang. By then the number of machines and of tasks is known.
+// onLoss checks what a gang does after a loss. By then the number of machines and of tasks is known.
 func (c ownProgram) onLoss() {
 	j := c.job
 	if c.written("on_loss") {

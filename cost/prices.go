@@ -34,7 +34,7 @@ func (b priceBook) len(pool market.Pool) int {
 	return 0
 }
 
-// history is nil, which has no prices, for a pool that was never mentioned.
+// history returns nil, which has no prices, for a pool that was never mentioned.
 func (b priceBook) history(pool market.Pool) *market.History {
 	prices, ok := b[pool]
 	if !ok {

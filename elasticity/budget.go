@@ -7,12 +7,12 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// BudgetChanged reports that spending is near a limit, above it, or below it again. jobrun/budget watches the limits; here it is
-// decided what follows for the machines. A limit that ends the run is a StopWanted.
+// BudgetChanged reports that spending is near a limit, above it, or below it again. jobrun/budget watches the limits;
+// this package decides the consequences for machines. A limit that ends the run is a StopWanted.
 type BudgetChanged struct {
 	Do  BudgetStep
 	Why string
-	USD market.USD // the figure that was compared
+	USD market.USD // the compared figure
 }
 
 func (BudgetChanged) Event() {}
@@ -21,12 +21,12 @@ func (BudgetChanged) Event() {}
 type BudgetStep int
 
 const (
-	// BudgetWarns writes a journal line and does nothing else.
+	// BudgetWarns only writes a journal line.
 	BudgetWarns BudgetStep = iota
-	// BudgetPauses buys no more transient machines and releases those held: they hand everything over and are terminated, and
-	// the reliable machines continue. A run without reliable machines ends in order, with a checkpoint.
+	// BudgetPauses stops buying transient machines and releases those held: they hand everything over and are
+	// terminated, and the reliable machines continue. A run without reliable machines ends in order, with a checkpoint.
 	BudgetPauses
-	// BudgetGoesOn buys transient machines again.
+	// BudgetGoesOn resumes buying transient machines.
 	BudgetGoesOn
 )
 

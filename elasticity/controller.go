@@ -1,9 +1,10 @@
-// Package elasticity decides for a run: it turns events (prices, notices, losses, arrivals, answers) into actions (buy,
-// terminate, move, cut, recover), and journals the reasons. It is one state machine over plain values: no clock, no goroutine,
-// no socket. elasticity/runner drives it in real time with real machines; sim drives the same code in simulated time.
+// Package elasticity makes a run's decisions: it turns events (prices, notices, losses, arrivals, answers) into actions
+// (buy, terminate, move, cut, recover), and journals the reasons. It is one state machine over plain values: no clock,
+// no goroutine, no socket. elasticity/runner drives it in real time with real machines; sim drives the same code in
+// simulated time.
 //
-// elasticity/fleet decides which machines there are, elasticity/training how they train; neither knows the other. Decided here:
-// the demand on both (scale, budget), when the run ends, and when a step has nothing to do.
+// elasticity/fleet decides which machines there are, elasticity/training how they train; neither knows the other. This
+// package decides the demand on both (scale, budget), when the run ends, and when a step has nothing to do.
 package elasticity
 
 import (
@@ -35,38 +36,39 @@ type Config struct {
 	Grows bool
 	Count tiers.CountRule
 
-	Checkpoints Checkpoints // of committed cuts, while training continues
-	// Past makes this a controller that takes a run over; nil = the run begins.
+	Checkpoints Checkpoints // for committed cuts, while training continues
+	// Past is the record of an earlier controller whose run this one takes over; nil = a new run.
 	Past *Past
-	// FirstID is beyond all numbers of commands of earlier controllers: their answers must not be taken for those of ours.
+	// FirstID exceeds all numbers of earlier controllers' commands: answers to those must not be mistaken for answers
+	// to ours.
 	FirstID     uint64
 	CutsUnpaced bool          // cut every CutEvery, whatever share of the links deliveries take: for measurements
-	AskAgain    time.Duration // an unanswered launch of the previous controller is repeated if it is no older than this
-	Chooses     bool          // a launch may name several pools, and the provider chooses
+	AskAgain    time.Duration // an unanswered launch of the previous controller is repeated if it is not older than this
+	Chooses     bool          // a launch may name several pools, of which the provider chooses
 	MaxDuration time.Duration // the run ends in order after this; 0 = never
-	Deadline    time.Time     // by which the work should be done, for the policy; zero = none
-	Budget      market.USD    // the run ends in order before it costs more; 0 = none
-	Overspends  bool          // Budget is for the policy alone
-	PerHour     market.USD    // that all machines together may cost in an hour; 0 = no limit
-	ValueOfTime market.USD    // of an hour, for the policy; see bidding.Job
+	Deadline    time.Time     // when the work must be done, for the policy; zero = none
+	Budget      market.USD    // the run ends in order before its cost exceeds this; 0 = none
+	Overspends  bool          // Budget only informs the policy
+	PerHour     market.USD    // limit for the hourly cost of all machines; 0 = none
+	ValueOfTime market.USD    // per hour, for the policy; see bidding.Job
 	Rules       market.RuleBook
 	WholeHours  bool // the rule book bills whole hours: machines work until the end of the paid hour
-	Billed      bool // the provider says what machines have cost
+	Billed      bool // the provider reports what machines cost
 	Silent      bool // Step returns no Record, because the journal has no reader; Totals has the figures
-	// NoHeartbeats: machines send none, as simulated ones. Silence says nothing about them.
+	// NoHeartbeats: machines send none, as in a simulation. Their silence means nothing.
 	NoHeartbeats bool
-	Bounds       *Bounds         // what a job server lets the run have; nil = it is no job server's
-	Tune         *tuning.Options // of a job that is tuned while it trains; nil = it is not
+	Bounds       *Bounds         // limits set by a job server; nil = none
+	Tune         *tuning.Options // for a job that is tuned while it trains; nil = no tuning
 }
 
-// Bounds are a job server's: no request goes beyond the job's own numbers, but its scheduler's.
+// Bounds are set by a job server: only its scheduler's requests may exceed the job's own numbers.
 type Bounds struct {
-	// Granted is how many transient machines the scheduler granted a run that begins or resumes, whatever was wanted before; 0 = it rests.
-	// Below 0: no scheduler decides about the run.
+	// Granted is how many transient machines the scheduler granted a run that starts or resumes, whatever was wanted
+	// before; 0 = the run pauses. Negative: there is no scheduler.
 	Granted int
 }
 
-// What a Config is made of.
+// The parts of a Config.
 type (
 	Job         = training.Job
 	Checkpoints = training.Checkpoints
@@ -119,11 +121,11 @@ func (c *Config) ForTraining() *training.Config {
 // Controller is the state of a run: its fleet, its training, and the demand on both. It is not safe for concurrent use: one
 // driver steps it.
 //
-// Invariant: what it does follows from its configuration and the events with their times. So equal events give equal actions in a
-// cloud, on a laptop and in simulated time, and a recorded run can be replayed.
+// Invariant: its behaviour is determined by its configuration and the events with their times. So equal events give
+// equal actions in a cloud, on a laptop and in simulated time, and a recorded run can be replayed.
 //
-// Replaced: one state with 76 fields for machines and training. Fleet and training now know each other by Need and by a machine's
-// arrival, warning and loss alone, and other trainings use the same fleet.
+// Replaced: one state with 76 fields for machines and training. Fleet and training now only share Need and a machine's
+// arrival, warning and loss, and other kinds of training use the same fleet.
 type Controller struct {
 	step     *step.Step
 	cfg      Config
@@ -133,23 +135,23 @@ type Controller struct {
 
 	demand     *fleet.Demand
 	target     target
-	former     string     // what was wanted before the scheduler's grant with which the run resumes; empty = the same
+	former     string     // wanted numbers before the scheduler's grant with which the run resumes; empty = the same
 	overBudget string     // why a spending limit forbids transient machines; empty = it does not
-	crashLoop  *crashLoop // the run ends because of it
+	crashLoop  *crashLoop // if set, the run ends because of it
 	count      tiers.Counter
-	judged     ps.Clock // of the cut that count has seen last
+	judged     ps.Clock // the last cut that count has seen
 }
 
 // Totals are a run's figures so far.
 type Totals struct {
-	Machines  int // bought
-	Evictions int // machines that the provider took
+	Machines  int // machines bought
+	Evictions int // machines that the provider reclaimed
 	Switches  int
 	Rollbacks int
 	Lost      ps.Clock   // clocks that roll-backs undid
-	Clocks    ps.Clock   // done, each once
-	Charged   market.USD // of machines that have ended
-	Moved     market.USD // of Charged, for state that came from another region
+	Clocks    ps.Clock   // done, each counted once
+	Charged   market.USD // for machines that have ended
+	Moved     market.USD // part of Charged: transfer of state from another region
 }
 
 // target is the number of machines that the last requests set. The zero value leaves everything to the job.
@@ -157,19 +159,19 @@ type target struct {
 	asked   bool
 	want    bidding.Want // overrides the job's, if set
 	servers int          // 0 = as many as the stage has
-	// reliable is how many reliable machines there should be; 0 = as many as the job says.
+	// reliable is the wanted number of reliable machines; 0 = the job's.
 	reliable int
-	measured bool // by what was measured, and not by request
-	lent     int  // reliable machines beyond that: see lent.go
+	measured bool // from measurements, not a request
+	lent     int  // additional reliable machines: see lent.go
 	leaves   ps.ServerID
-	paused   string // by whom; empty = it is not
-	// scheduled: a scheduler has paused it. It resumes only that.
+	paused   string // who paused it; empty = not paused
+	// scheduled: the pause is a scheduler's. A scheduler resumes only such pauses.
 	scheduled bool
 	since     time.Time
 	waiting   []uint64 // requests to answer when the numbers are reached
 }
 
-// crashLoop is the end of a run whose agents keep ending by themselves.
+// crashLoop is the end of a run whose agents keep crashing.
 type crashLoop struct {
 	why string
 	log string

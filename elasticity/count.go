@@ -5,14 +5,14 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A job that leaves its reliable tier open begins with as many machines as its plan says. While it runs, the time of cuts says
-// whether they are enough: a machine more or less is a target like a requested one (scale.go), and is written down and
-// found again as such. A requested number holds.
+// A job that leaves its reliable tier open starts with the number of machines in its plan. During the run the duration
+// of cuts shows whether they are enough: one machine more or less is a target like a requested one (scale.go), and is
+// journaled and restored as such. A requested number takes precedence.
 
-// growth is how many times the planned machines there may be.
+// growth limits the number of machines to a multiple of the plan's.
 const growth = 2
 
-// advanceCount looks at the newest cut, once.
+// advanceCount evaluates each new cut once.
 func (c *Controller) advanceCount() {
 	cut := c.training.Cuts.Newest
 	if !c.cfg.Grows || cut.Clock == c.judged {
@@ -53,7 +53,7 @@ func (c *Controller) advanceCount() {
 	c.training.Rearrange()
 }
 
-// mayGrow reports whether the job's limits have room for a machine more.
+// mayGrow reports whether the job's limits have room for another machine.
 func (c *Controller) mayGrow() bool {
 	if c.cfg.PerHour <= 0 {
 		return c.overBudget == ""

@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// checkLimits ends the run at its limits of time and money.
+// checkLimits ends the run when it reaches its limits of time or money.
 func (c *Controller) checkLimits() {
 	c.fleet.Spending.Keep()
 	lasted := c.step.Now.Sub(c.step.Started)
@@ -18,8 +18,8 @@ func (c *Controller) checkLimits() {
 	}
 }
 
-// advanceCrashLoop ends the run when it is in a crash loop: nothing is bought and no clock is begun any more, the committed
-// cut is saved if it can be, and all machines go. It reports whether the run ends so.
+// advanceCrashLoop ends the run if it is in a crash loop: it buys nothing and starts no clock, saves the committed cut
+// if possible, and terminates all machines. It reports whether the run is ending for this reason.
 func (c *Controller) advanceCrashLoop() bool {
 	if c.step.Ending || c.training.Need().TakingOver {
 		return false

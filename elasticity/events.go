@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Event is something that happened: one of the structs below. Telling the same event again is harmless.
+// Event is something that happened: one of the following structs. Repeating an event is harmless.
 type Event = step.Event
 
 // The events of the fleet and of training.
@@ -31,23 +31,23 @@ type (
 )
 
 type (
-	// StopWanted: a person, a budget or a limit asks for an orderly end: flush, save, terminate. Now asks for
-	// an end at once: nothing is saved, every machine is terminated.
+	// StopWanted: a person, a budget or a limit requests an orderly end: flush, save, terminate. Now requests
+	// an immediate end: nothing is saved, every machine is terminated.
 	StopWanted struct {
 		Why string
 		Now bool
 	}
-	// Trained: a fleet has all clocks up to Clock done, and another takes it Pace. The first one says that it has begun.
-	// This and the next are of kill-and-restart runs only (elasticity/restart).
+	// Trained: a fleet has done all clocks up to Clock, and takes Pace for another. The first one reports that it has
+	// started. This event and the next are only for kill-and-restart runs (elasticity/restart).
 	Trained struct {
 		Clock ps.Clock
 		Pace  time.Duration
 	}
-	// Saved: a checkpoint at this clock is there. It answers a Save; where saving is continuous it comes when a fleet
-	// is lost.
+	// Saved: a checkpoint at this clock exists. It answers a Save; with continuous saving it comes when a fleet is
+	// lost.
 	Saved struct {
 		Clock ps.Clock
-		Model string // where
+		Model string // its location
 		Err   error
 	}
 	// Wake is the passing of time.
@@ -59,10 +59,10 @@ func (Trained) Event()    {}
 func (Saved) Event()      {}
 func (Wake) Event()       {}
 
-// Action is something to do: one of the structs below. Actions of one step are done in order.
+// Action is something to do: one of the following structs. The actions of one step are done in order.
 type Action = step.Action
 
-// What the fleet and training do.
+// The actions of the fleet and of training.
 type (
 	Record        = step.Record
 	Launch        = fleet.Launch
@@ -74,15 +74,16 @@ type (
 )
 
 type (
-	// Train starts a fleet with the checkpoint at a clock (0 = the initial state), replacing the team that trained before;
-	// answered by Trained. It ends with the first of its machines. This and the next are of kill-and-restart runs only.
+	// Train starts a fleet with the checkpoint at a clock (0 = the initial state), replacing the team that trained
+	// before; answered by Trained. Training ends when the first machine is lost. This action and the next are only for
+	// kill-and-restart runs.
 	Train struct {
 		Machines []ps.ServerID
 		From     ps.Clock
 	}
-	// Save takes a checkpoint of what trains now; answered by Saved.
+	// Save takes a checkpoint of the training in progress; answered by Saved.
 	Save struct{ Final bool }
-	// Finish ends the run: every machine is gone.
+	// Finish ends the run: all machines are gone.
 	Finish struct{ Outcome, Why string }
 )
 

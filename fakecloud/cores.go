@@ -28,7 +28,7 @@ func (c *cores) take(vcpus int) []int {
 	return order[:vcpus]
 }
 
-// give returns them.
+// give releases cores.
 func (c *cores) give(taken []int) {
 	for _, core := range taken {
 		c.uses[core]--

@@ -10,11 +10,11 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// admission recognises machines by what this run's controllers put into their user data. It derives from a secret of the run,
-// so a restarted controller recognises them, too.
+// admission recognises machines by a token that this run's controllers put into their user data. It derives from a
+// secret of the run, so a restarted controller recognises them, too.
 type admission struct{ secret string }
 
-// issue returns the same for the same launch each time.
+// issue always returns the same token for the same launch.
 func (a admission) issue(launch string) string {
 	nonce := a.seal("launch " + launch)[:32]
 	return nonce + "." + a.seal(nonce)

@@ -12,8 +12,8 @@ import (
 // Variable names the provider in the environment of a machine.
 const Variable = "TIERML_PROVIDER"
 
-// Machine is this machine as its provider describes it: the provider named in the environment, or the one whose cloud of this program has
-// started it, or the first that there is.
+// Machine returns this machine's description by its provider: the one named in the environment, the one whose cloud of
+// this program started it, or the first available.
 func Machine(env func(string) string, m clock.Mapping, log *slog.Logger) (node.Machine, error) {
 	if name := env(Variable); name != "" {
 		p, err := Named(name)
@@ -32,18 +32,18 @@ func Machine(env func(string) string, m clock.Mapping, log *slog.Logger) (node.M
 	return p.Metadata(m, log), nil
 }
 
-// TermWarns reports whether SIGTERM warns this machine of its end, instead of asking its agent to end.
+// TermWarns reports whether SIGTERM warns this machine of its end, rather than ending its agent.
 func TermWarns(env func(string) string) bool {
 	p, err := Named(env(Variable))
 	return err == nil && p.Facts().TermWarns
 }
 
-// Warned returns a notice as an agent passes it on.
+// Warned converts a notice to the form that agents pass on.
 func Warned(n provisioner.Notice) tiers.Warned {
 	return tiers.Warned{Rebalance: n.Kind == provisioner.Rebalance, Deadline: n.Deadline}
 }
 
-// Report logs that a provider could not be asked.
+// Report returns a function that logs that a provider could not be reached.
 func Report(log *slog.Logger) func(error) {
 	return func(err error) { log.Warn("watching for notices", "error", err) }
 }

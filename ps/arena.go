@@ -1,15 +1,15 @@
 package ps
 
-// arena holds rows of equal width, numbered from 0, in chunks that stay where they are: one allocation for many rows,
-// and none of more than a chunk at a time. A chunk begins small, so that a table of few rows takes little.
+// arena holds rows of equal width, numbered from 0, in chunks that do not move: one allocation for many rows, and
+// none larger than a chunk. The first chunk starts small, so that a table with few rows uses little memory.
 type arena[T any] struct {
 	width  int
-	shift  uint // 1<<shift rows to a chunk
+	shift  uint // 1<<shift rows per chunk
 	count  int
 	chunks [][]T
 }
 
-// chunkCells is about how many cells a full chunk has.
+// chunkCells is the approximate number of cells of a full chunk.
 const chunkCells = 64 << 10
 
 func newArena[T any](width int) arena[T] {
@@ -20,19 +20,19 @@ func newArena[T any](width int) arena[T] {
 	return a
 }
 
-// row returns row i. It stays good until the next add.
+// row returns row i. It is valid until the next add.
 func (a *arena[T]) row(i int) []T {
 	at := (i & (1<<a.shift - 1)) * a.width
 	return a.chunks[i>>a.shift][at : at+a.width : at+a.width]
 }
 
-// view is row whose capacity reaches over the rows behind it.
+// view is row with a capacity that includes the rows after it.
 func (a *arena[T]) view(i int) []T {
 	at := (i & (1<<a.shift - 1)) * a.width
 	return a.chunks[i>>a.shift][at : at+a.width]
 }
 
-// add returns one more row, whose cells hold anything, and its number.
+// add returns a new row, with arbitrary contents, and its number.
 func (a *arena[T]) add() (i int, row []T) {
 	i = a.count
 	a.count++
@@ -49,10 +49,10 @@ func (a *arena[T]) add() (i int, row []T) {
 	return i, (*chunk)[at : at+a.width : at+a.width]
 }
 
-// reset forgets all rows and keeps their memory.
+// reset removes all rows and keeps their memory.
 func (a *arena[T]) reset() { a.count = 0 }
 
-// clone returns a copy of its own.
+// clone returns an independent copy.
 func (a *arena[T]) clone() arena[T] {
 	c := *a
 	c.chunks = make([][]T, len(a.chunks))
@@ -62,8 +62,8 @@ func (a *arena[T]) clone() arena[T] {
 	return c
 }
 
-// slotIndex finds the slot of a row of one table and partition: by an array where the partition is a range of rows, or
-// else by open addressing with linear probing over the rows' hashes.
+// slotIndex finds the slot of a row in one table and partition: with an array if the partition is a range of rows,
+// otherwise by open addressing with linear probing over the rows' hashes.
 type slotIndex struct {
 	ids    []RowID // by slot
 	first  RowID   // of the range
@@ -71,7 +71,7 @@ type slotIndex struct {
 	probe  []uint32 // slot + 1; 0 = free. Its length is a power of two, at least 4/3 of the slots
 }
 
-// newSlotIndex is for the rows that a partition has of a table.
+// newSlotIndex returns an index for a partition's rows of a table.
 func newSlotIndex(s *Schema, t TableID, p Partition) slotIndex {
 	if !s.Tables[t].Ranged {
 		return slotIndex{}
@@ -103,7 +103,7 @@ func (x *slotIndex) find(row RowID) int {
 	}
 }
 
-// add gives a row that is not there a slot: the next number.
+// add assigns the next slot to a row that has none.
 func (x *slotIndex) add(row RowID) int {
 	slot := len(x.ids)
 	x.ids = append(x.ids, row)
@@ -144,7 +144,7 @@ func (x *slotIndex) clone() slotIndex {
 	return c
 }
 
-// slotSet is a set of slots, which remembers in which order they came: each has a place in it.
+// slotSet is a set of slots that remembers the order of insertion: each slot has a place in it.
 type slotSet struct {
 	slots  []uint32
 	places []uint32 // by slot: place + 1; 0 = not in the set
@@ -158,7 +158,7 @@ func (s *slotSet) place(slot int) int {
 	return int(s.places[slot]) - 1
 }
 
-// add puts a slot in that is not there.
+// add adds a slot that is not in the set.
 func (s *slotSet) add(slot int) (place int) {
 	if slot >= len(s.places) {
 		s.places = append(s.places, make([]uint32, max(slot+1, 2*len(s.places), 64)-len(s.places))...)
@@ -168,7 +168,7 @@ func (s *slotSet) add(slot int) (place int) {
 	return len(s.slots) - 1
 }
 
-// remove takes a slot out; those after it keep their places.
+// remove removes a slot; those after it keep their places.
 func (s *slotSet) remove(slot int) { s.places[slot] = 0 }
 
 func (s *slotSet) reset() {

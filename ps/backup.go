@@ -1,38 +1,39 @@
 package ps
 
-// Backup is one partition at its BackupPS: the last committed cut, and the delivery of the next one
+// Backup is one partition at its BackupPS: the last committed cut, and the next cut's delivery
 // until that commits.
 //
-// Invariant: unless it is lacking, the committed cut is complete, and can be served or sent from here at any moment. A delivery counts
-// when it has come as a whole and builds on that cut; it replaces the cut only by Commit. Delivering or committing again has no effect.
+// Invariant: unless it is lacking, the committed cut is complete, and can be served or sent from here at any moment. A
+// delivery counts once it is complete and builds on that cut; it replaces the cut only by Commit. Repeating a delivery
+// or commit has no effect.
 //
-// Not done: applying rows as they come. A sender that dies in between would leave neither cut.
+// Rejected: applying rows as they arrive. A sender that dies halfway would leave neither cut.
 type Backup struct {
 	schema   *Schema
 	id       Partition
 	cut      Clock
-	lacking  bool // holds no cut at all: came after the job's start and has had no full delivery yet
+	lacking  bool // has no cut: added after the job's start, and still without a full delivery
 	rows     rows
 	incoming *Delivery
-	held     *Held // being read; nil = it is not
+	held     *Held // while it is being read; nil = it is not
 }
 
-// NewBackup returns a backup that holds cut 0, the initial state, which takes no rows.
+// NewBackup returns a backup with cut 0, the initial state, which needs no rows.
 func NewBackup(schema *Schema, id Partition) *Backup {
 	return &Backup{schema: schema, id: id, rows: newRows(schema, id)}
 }
 
-// NewEmptyBackup returns a backup that holds nothing and needs a full delivery first.
+// NewEmptyBackup returns a backup without a cut, which needs a full delivery first.
 func NewEmptyBackup(schema *Schema, id Partition) *Backup {
 	b := NewBackup(schema, id)
 	b.lacking = true
 	return b
 }
 
-// Cut returns the committed cut that it holds; false when it holds none.
+// Cut returns the committed cut; false if there is none.
 func (b *Backup) Cut() (Clock, bool) { return b.cut, !b.lacking }
 
-// Delivered returns the cut of a complete delivery that waits for its commit; 0 = none.
+// Delivered returns the cut of a complete delivery that awaits its commit; 0 = none.
 func (b *Backup) Delivered() Clock {
 	if b.incoming == nil {
 		return 0
@@ -40,13 +41,13 @@ func (b *Backup) Delivered() Clock {
 	return b.incoming.Cut
 }
 
-// Deliver takes a complete delivery. needFull: it builds on a cut that is not here, send all rows.
+// Deliver accepts a complete delivery. needFull: it builds on a cut that is not here, so send all rows.
 func (b *Backup) Deliver(d *Delivery) (needFull bool, err error) {
 	if err := d.each(false, func(rows *Block) error { return rows.Check(b.schema, b.id) }); err != nil {
 		return false, err
 	}
 	if !b.lacking && d.Cut == b.cut {
-		return false, nil // delivered and committed before
+		return false, nil // already delivered and committed
 	}
 	if !d.Full && (b.lacking || d.Base != b.cut) {
 		return true, nil
@@ -58,7 +59,7 @@ func (b *Backup) Deliver(d *Delivery) (needFull bool, err error) {
 	return false, nil
 }
 
-// Commit makes the delivered cut the one that is held. Committing it again is harmless.
+// Commit makes the delivered cut the committed one. Repeating it is harmless.
 func (b *Backup) Commit(c Clock) error {
 	if !b.lacking && b.cut == c {
 		return nil
@@ -80,7 +81,7 @@ func (b *Backup) Commit(c Clock) error {
 // Drop forgets a delivery that will not be committed.
 func (b *Backup) Drop() { b.incoming = nil }
 
-// Promote returns a shard that starts at the held cut; the backup stays what it is.
+// Promote returns a shard that starts at the committed cut; the backup is unchanged.
 func (b *Backup) Promote(c Clock) (*Shard, error) {
 	if b.lacking || b.cut != c {
 		return nil, invalid("partition %d: backup holds cut %d, not %d", b.id, b.cut, c)

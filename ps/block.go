@@ -1,7 +1,7 @@
 package ps
 
-// Block is a list of rows as they are stored and travel: the cells of Keys[i] follow those of Keys[i-1]. CellsOf returns a
-// row's number of cells.
+// Block is a list of rows in the form for storage and transfer: the cells of Keys[i] follow those of Keys[i-1]. CellsOf
+// returns a row's number of cells.
 type Block struct {
 	Keys   []Key
 	Values []float32
@@ -13,16 +13,16 @@ func (b *Block) Add(k Key, cells []float32) {
 	b.Values = append(b.Values, cells...)
 }
 
-// Bytes is about what the rows take on their way to another server.
+// Bytes returns the approximate size of the rows in transit.
 func (b *Block) Bytes() int { return 8*len(b.Keys) + 4*len(b.Values) }
 
-// AddRow appends a whole row, as Stored gives it.
+// AddRow appends a whole row in the form of Stored.
 func (b *Block) AddRow(s *Schema, k Key, row []float32) {
 	b.Keys = append(b.Keys, k)
 	b.Values = s.AppendRow(b.Values, k, row)
 }
 
-// Each calls f for every row in order; f must not keep the slice. The block fits the schema.
+// Each calls f for every row in order; f must not keep the slice. The block must fit the schema.
 func (b *Block) Each(s *Schema, f func(k Key, cells []float32)) {
 	left := b.Values
 	for _, k := range b.Keys {
@@ -93,8 +93,8 @@ func checkEnd(left, of int) error {
 	return nil
 }
 
-// CheckKeys reports whether all keys are rows of a partition, and how many cells these rows have at most when they travel
-// to a reader.
+// CheckKeys reports whether all keys are rows of a partition, and the most cells that these rows can have in transit to
+// a reader.
 func (s *Schema) CheckKeys(p Partition, keys []Key) (values int, err error) {
 	for _, k := range keys {
 		if int(k.Table) >= len(s.Tables) {

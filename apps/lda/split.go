@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// LoadSplit reads a split file and deals its documents out to batches.
+// LoadSplit reads a split file and divides its documents into batches.
 func (p *Program) LoadSplit(id ps.Split, r io.Reader, seed uint64) (apps.Split, error) {
 	data, err := p.read(id, r)
 	if err != nil {
@@ -24,7 +24,7 @@ type split struct {
 	id      ps.Split
 	seed    uint64
 	batches []batch
-	first   []int // of each batch: its first token, counting the split's tokens batch by batch
+	first   []int // of each batch: index of its first token, counting the split's tokens batch by batch
 	test    []text
 	words   []uint32 // of the held-out documents, ascending
 }
@@ -129,7 +129,7 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, erro
 	return stats, nil
 }
 
-// eachSlotRow pairs the parts of the rows of slots that belong to a batch with the batch's own list.
+// eachSlotRow passes the parts of slots' rows that belong to a batch, each with the batch's own list.
 func (s *split) eachSlotRow(i int, rows apps.Rows, do func(row, mine []int32), slots []int32) {
 	for at := s.first[i]; len(slots) > 0; {
 		row := apps.Counts(rows, s.slotKey(at/slotColumns))[at%slotColumns:]

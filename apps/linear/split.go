@@ -11,27 +11,27 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// split is one split in memory. Its vectors hold the blocks that it works on, one after another; places in them are
+// split is one split in memory. Its vectors hold the blocks that it works on, concatenated; indexes in them are
 // local.
 type split struct {
 	program     *Program
 	id          ps.Split
 	train, test part
-	bias        int // place
+	bias        int // index
 
-	// Working memory of Run, worth nothing between calls. Index: place.
-	point    []float32 // x_k, or the weights while held-out examples are measured
+	// Working memory of Run, not kept between calls. By index.
+	point    []float32 // x_k, or the weights during the measurement of held-out examples
 	gradient []float32
 }
 
 // part is a list of examples and the blocks that they need.
 type part struct {
-	examples *labelled.Examples // indices are places
+	examples *labelled.Examples // indices are local indexes
 	goals    []float32
 	blocks   []blockPlace
 }
 
-// blockPlace is a block and where it lies in the split's vectors.
+// blockPlace is a block and its index in the split's vectors.
 type blockPlace struct{ block, place int }
 
 func newSplit(p *Program, id ps.Split, train, test *labelled.Examples) *split {
@@ -84,13 +84,13 @@ func (p *Program) keys(m *part, keys []ps.Key) []ps.Key {
 	return keys
 }
 
-// Needs lists the blocks of the examples' features and those that are kept here.
+// Needs lists the blocks of the examples' features and those of this split's own state.
 func (s *split) Needs(_ ps.Clock, keys []ps.Key) []ps.Key { return s.program.keys(&s.train, keys) }
 
 // EvalNeeds lists the blocks of the held-out examples' features.
 func (s *split) EvalNeeds(keys []ps.Key) []ps.Key { return s.program.keys(&s.test, keys) }
 
-// Run adds the gradient of all examples; without a rule it brings the weights that are kept here up to date.
+// Run adds the gradient of all examples; without a rule it updates this split's weights.
 func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, error) {
 	if c < 1 {
 		return apps.Stats{}, fmt.Errorf("clock %d: the first one is 1", c)
@@ -128,14 +128,14 @@ func (s *split) average(c ps.Clock, rows apps.Rows) (loss float64) {
 	return loss
 }
 
-// step holds the figures of clock k+1, all functions of the clock alone. With a_k = (k+1)/2 and A_k their sum:
+// step has the figures of clock k+1, all functions of the clock alone. With a_k = (k+1)/2 and A_k their sum:
 type step struct {
 	weight  float64 // a_k, of the gradient at x_k
 	total   float32 // A_(k-1), of the gradients so far
 	average float32 // a_(k-1)/A_(k-1): w_(k-1) = w_(k-2) + average * (z_(k-1) - w_(k-2))
 	ahead   float32 // a_k/A_k:         x_k     = w_(k-1) + ahead   * (z_(k-1) - w_(k-1))
-	// z minimises sums . z + total * penalty + steepest/2 * |z|^2: it is the sums, shrunk by a threshold, times
-	// a scale.
+	// z minimises sums . z + total * penalty + steepest/2 * |z|^2: the solution is the sums, shrunk by a
+	// threshold, times a scale.
 	threshold, scale, biasScale float32
 }
 
@@ -153,14 +153,14 @@ func (p *Program) stepAt(c ps.Clock) step {
 	}
 }
 
-// move works out x_k of a block from its state. The keeper also writes w_(k-1) down. In its last bits float32 would
-// turn z-w the same way everywhere: all splits compute it from the same state.
+// move computes x_k of a block from its state. The split that keeps the block also stores w_(k-1). float32 rounds
+// z-w the same way everywhere, as all splits compute it from the same state.
 func (s *split) move(step step, b blockPlace, row []float32) {
 	weights, sums := row[:blockSize], row[blockSize:]
 	point := s.point[b.place : b.place+blockSize]
 	clear(s.gradient[b.place : b.place+blockSize])
 	keep := s.program.keeper(b.block) == s.id
-	bias := s.program.bias() - b.block*blockSize // beyond the block, as a rule
+	bias := s.program.bias() - b.block*blockSize // usually beyond the block
 	for j := range point {
 		threshold, scale := step.threshold, step.scale
 		if j == bias {
@@ -175,7 +175,7 @@ func (s *split) move(step step, b blockPlace, row []float32) {
 	}
 }
 
-// shrink moves a number towards zero by a threshold, at most to zero.
+// shrink moves a number towards zero by a threshold, but not past zero.
 func shrink(x, threshold float32) float32 {
 	switch {
 	case x > threshold:
@@ -186,7 +186,7 @@ func shrink(x, threshold float32) float32 {
 	return 0
 }
 
-// learn sums up the gradient of all examples at the point and returns what they cost there.
+// learn sums the gradient of all examples at the point and returns their loss there.
 func (s *split) learn() (loss float64) {
 	p, e := s.program, s.train.examples
 	var biasGradient float32
@@ -204,7 +204,7 @@ func (s *split) learn() (loss float64) {
 	return loss
 }
 
-// evaluate measures the held-out examples with the weights as they are given.
+// evaluate measures the held-out examples with the weights in rows.
 func (s *split) evaluate(rows apps.Rows) (count int64, loss float64) {
 	for _, b := range s.test.blocks {
 		copy(s.point[b.place:b.place+blockSize], rows.Row(s.program.key(b.block))[:blockSize])

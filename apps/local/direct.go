@@ -7,14 +7,14 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Direct trains in one process on the tables themselves, with applications that can: as fast as the machine goes,
-// but without the promise that a distributed run gives the same bits. It is not safe for use by several goroutines.
+// Direct trains in one process on the tables themselves, for applications that support it: as fast as the machine
+// allows, but without the guarantee of the same bits as a distributed run. It is not safe for concurrent use.
 type Direct struct {
 	apps.DirectTrainer
 	clock ps.Clock
 }
 
-// NewDirect loads every split and gives all rows their first values.
+// NewDirect loads all splits and sets all rows' initial values.
 func NewDirect(program apps.Direct, seed uint64, open apps.Open, threads int) (*Direct, error) {
 	trainer, err := program.NewDirect(open, seed, max(threads, 1))
 	if err != nil {
@@ -26,11 +26,11 @@ func NewDirect(program apps.Direct, seed uint64, open apps.Open, threads int) (*
 // Clock returns the last finished clock.
 func (d *Direct) Clock() ps.Clock { return d.clock }
 
-// Tables returns what to evaluate and export.
+// Tables returns the tables to evaluate and export.
 func (d *Direct) Tables() apps.Rows { return d.DirectTrainer }
 
-// Step does one clock and gives its figures. When evaluate is set they include the held-out examples as of the
-// clock's start. After an error the trainer is not to be used.
+// Step does one clock and returns its figures. If evaluate is set, they include the held-out examples as of
+// the clock's start. After an error the trainer must not be used.
 func (d *Direct) Step(evaluate bool) (apps.Stats, error) {
 	stats, err := d.DirectTrainer.Step(d.clock+1, evaluate)
 	if err != nil {

@@ -1,9 +1,8 @@
 // Package local trains in one process: no machine, no network, no cluster. It does the arithmetic of the
-// parameter server's deterministic mode (docs/training.md): in every clock each split works on its own copy
-// of the folded state, the differences are added up in fixed point, and the sums are folded in. What comes
-// out is the undisturbed result that a distributed run of the same job must reproduce bit for bit, whatever
-// happens to its machines. Sums in fixed point do not depend on their order, so splits can be worked on by any
-// number of threads.
+// parameter server's deterministic mode (docs/training.md): in every clock each split works on its own copy of
+// the folded state, the differences are summed in fixed point, and the sums are folded in. The result is the
+// undisturbed one that a distributed run of the same job must reproduce bit for bit, whatever happens to its
+// machines. Sums in fixed point do not depend on their order, so any number of threads may work on splits.
 package local
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Trainer holds the tables and the splits of one job. It is not safe for use by several goroutines.
+// Trainer holds the tables and the splits of one job. It is not safe for concurrent use.
 type Trainer struct {
 	tables  []*table
 	splits  []apps.Split
@@ -25,8 +24,8 @@ type Trainer struct {
 	threads []*thread
 }
 
-// New loads every split and gives all rows their first values. Of the schema it uses Tables (the
-// application's own are taken when there are none), Splits and Seed.
+// New loads all splits and sets all rows' initial values. It uses the schema's Tables (the
+// application's own if there are none), Splits and Seed.
 func New(app apps.App, schema ps.Schema, open apps.Open) (*Trainer, error) {
 	if schema.Staleness != 0 {
 		return nil, fmt.Errorf("train in one process: staleness %d: every clock sees the one before", schema.Staleness)
@@ -64,7 +63,7 @@ func load(app apps.App, id ps.Split, open apps.Open, seed uint64) (apps.Split, e
 	return split, nil
 }
 
-// SetThreads sets how many splits are worked on at the same time, at least 1. The result does not depend on it.
+// SetThreads sets how many splits are worked on concurrently, at least 1. The result does not depend on it.
 func (t *Trainer) SetThreads(n int) {
 	t.threads = nil
 	for range min(max(n, 1), len(t.splits)) {
@@ -75,15 +74,15 @@ func (t *Trainer) SetThreads(n int) {
 // Clock returns the last finished clock.
 func (t *Trainer) Clock() ps.Clock { return t.clock }
 
-// Row returns the folded value of a row; it must not be changed. With it a Trainer is the apps.Rows that
-// Evaluate and Export ask for.
+// Row returns the folded value of a row; it must not be changed. It makes a Trainer the apps.Rows for
+// Evaluate and Export.
 func (t *Trainer) Row(k ps.Key) []float32 { return t.tables[k.Table].row(k.Row) }
 
-// Tables returns what to evaluate and export.
+// Tables returns the tables to evaluate and export.
 func (t *Trainer) Tables() apps.Rows { return t }
 
-// Step does one clock and gives its figures. When evaluate is set they include the held-out examples as of
-// the clock's start. After an error the Trainer is not to be used.
+// Step does one clock and returns its figures. If evaluate is set, they include the held-out examples as
+// of the clock's start. After an error the Trainer must not be used.
 func (t *Trainer) Step(evaluate bool) (apps.Stats, error) {
 	c := t.clock + 1
 	measured := make([]apps.Stats, len(t.splits))
@@ -96,7 +95,7 @@ func (t *Trainer) Step(evaluate bool) (apps.Stats, error) {
 		if err != nil {
 			return total, fmt.Errorf("clock %d, split %d: %w", c, id, err)
 		}
-		total = total.Add(measured[id]) // in order of splits: sums of loss are the same bit for bit
+		total = total.Add(measured[id]) // in order of splits, so that sums of losses are the same bit for bit
 	}
 	faults = make([]error, stripes)
 	t.eachThread(stripes, func(_ *thread, stripe int) {
@@ -114,8 +113,8 @@ func (t *Trainer) Step(evaluate bool) (apps.Stats, error) {
 	return total, nil
 }
 
-// eachThread hands the numbers below n out to the threads, one at a time, and waits for all to be done. A panic in a
-// thread becomes the caller's.
+// eachThread distributes the numbers below n among the threads, one at a time, and waits until all are done. A panic
+// in a thread is passed to the caller.
 func (t *Trainer) eachThread(n int, do func(thread *thread, i int)) {
 	if len(t.threads) == 1 {
 		for i := range n {
@@ -148,7 +147,7 @@ func (t *Trainer) eachThread(n int, do func(thread *thread, i int)) {
 	}
 }
 
-// thread is what one thread works with.
+// thread is the memory of one thread.
 type thread struct {
 	trainer *Trainer
 	keys    []ps.Key
@@ -165,7 +164,7 @@ func newThread(t *Trainer) *thread {
 	return thread
 }
 
-// work runs one split on its own copies and adds what it changed to the sums.
+// work runs one split on its own copies and adds its changes to the sums.
 func (w *thread) work(split apps.Split, c ps.Clock, evaluate bool) (apps.Stats, error) {
 	w.keys = split.Needs(c, w.keys[:0])
 	if evaluate {
@@ -214,18 +213,18 @@ type workingCopies struct {
 	rows   [][]float32
 	memory []float32
 	starts []int     // of the rows in memory
-	sums   []float32 // gradients, as memory; only where some table has a rule
+	sums   []float32 // gradients, as memory; only if some table has a rule
 	places [][]place // by table and row
-	turn   uint64    // counts calls of take, so that places of earlier ones need not be cleared
+	turn   uint64    // counts calls of take, so that earlier places need not be cleared
 }
 
-// place is where a row is in a list, if turn is the present one.
+// place is a row's index in a list, valid if turn is the present one.
 type place struct {
 	turn uint64
 	at   int
 }
 
-// take copies the rows of keys, each once, however often it is named.
+// take copies the rows of keys, each once, however often it is listed.
 func (w *workingCopies) take(t *Trainer, keys []ps.Key) {
 	w.keys, w.rows = w.keys[:0], w.rows[:0]
 	w.turn++
@@ -257,7 +256,7 @@ func (w *workingCopies) take(t *Trainer, keys []ps.Key) {
 // Row returns a working copy.
 func (w *workingCopies) Row(k ps.Key) []float32 { return w.rows[w.find(k)] }
 
-// Gradient returns what apps.Gradient asks for.
+// Gradient implements apps.Gradient.
 func (w *workingCopies) Gradient(k ps.Key) []float32 {
 	if !w.ruled {
 		panic(fmt.Sprintf("local: a gradient for table %d, which has no rule", k.Table))

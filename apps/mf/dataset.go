@@ -17,9 +17,10 @@ type Ratings struct {
 	// Scale is the standard deviation of the training ratings (1 if they are all the same). Training is on
 	// (rating - Mean) / Scale, so that hyper-parameters do not depend on the scale of the ratings.
 	Scale float64 `json:"scale"`
-	Low   float64 `json:"low"` // least and greatest rating: predictions are held within
+	Low   float64 `json:"low"` // lowest and highest rating: predictions are limited to this range
 	High  float64 `json:"high"`
-	// MostUsers and MostItems are the most rows of each table that a split has ratings of to train on; 0 in the data of former builds.
+	// MostUsers and MostItems are the most rows of each table for which a split has training ratings; 0 in data of
+	// earlier versions.
 	MostUsers int `json:"most_users,omitempty"`
 	MostItems int `json:"most_items,omitempty"`
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // direct is plain stochastic gradient descent on the tables themselves. Since no other differences are added to
-// an item's, its steps need no bound (item_step_sum).
+// an item's, its steps need no limit (item_step_sum).
 type direct struct {
 	program *Program
 	threads int
@@ -23,7 +23,7 @@ type direct struct {
 	losses  []float64 // by chunk of test
 }
 
-// NewDirect reads all splits and lays the ratings out for threads that share no row.
+// NewDirect reads all splits and arranges the ratings for threads that share no row.
 func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.DirectTrainer, error) {
 	d := &direct{program: p, threads: threads, ids: p.newIDs()}
 	train := make([]fast.Cell, 0, p.data.Examples)
@@ -49,7 +49,7 @@ func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.Dire
 	return d, nil
 }
 
-// firstValues returns those that a parameter server begins with.
+// firstValues returns a parameter server's initial values.
 func (p *Program) firstValues(seed uint64, id ps.TableID, stride int) (vectors, biases []float32) {
 	table := p.Tables()[id]
 	row := make([]float32, table.Cols)
@@ -62,7 +62,7 @@ func (p *Program) firstValues(seed uint64, id ps.TableID, stride int) (vectors, 
 	return vectors, biases
 }
 
-// Row puts a row together as the tables have it: the factors, then the bias.
+// Row assembles a row in the tables' format: the factors, then the bias.
 func (d *direct) Row(k ps.Key) []float32 {
 	vectors, biases := d.factors.Rows, d.factors.RowBias
 	if k.Table == tableItems {

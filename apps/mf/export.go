@@ -25,7 +25,8 @@ const (
 	tensorItems   = "items"    // F32 [items, rank+1]
 	tensorUserIDs = "user_ids" // I64 [users]: the input's id of each row, ascending
 	tensorItemIDs = "item_ids" // I64 [items]
-	// Where the input's ids are texts, these lists in the metadata have them, as JSON; user_ids and item_ids are then the rows.
+	// If the input's ids are texts, these lists in the metadata contain them, as JSON; user_ids and item_ids are then
+	// the row numbers.
 	metadataUsers = "user_names"
 	metadataItems = "item_names"
 )
@@ -51,7 +52,7 @@ func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error)
 	return total, nil
 }
 
-// Export makes the model file's contents from finished tables.
+// Export returns the model file's contents from finished tables.
 func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) {
 	ids := p.newIDs()
 	if d, here := tables.(*direct); here {
@@ -94,7 +95,7 @@ func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) 
 	return m, nil
 }
 
-// ids are those of the rows.
+// ids are the ids of the rows.
 type ids struct {
 	users, items         []int64
 	userNames, itemNames []string
@@ -121,7 +122,7 @@ func (i *ids) add(data *splitData) {
 	}
 }
 
-// exact prints a number so that it reads back the same.
+// exact formats a number so that it parses to the same value.
 func exact(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 func (p *Program) tensor(tables apps.Rows, id ps.TableID, name string) model.Tensor {
@@ -139,10 +140,10 @@ type Predictor struct {
 	rank             int
 	users, items     []float32
 	userIDs, itemIDs []int64
-	byUser, byItem   map[string]int // rows by name, where ids are texts
+	byUser, byItem   map[string]int // rows by name, if ids are texts
 }
 
-// NewPredictor takes what Export made, perhaps by way of a file.
+// NewPredictor returns a predictor for the result of Export, possibly read from a file.
 func NewPredictor(m model.Model) (*Predictor, error) {
 	if app := m.Metadata["app"]; app != (Kind{}).Name() {
 		return nil, fmt.Errorf("the model was made by %q, not by matrix factorisation", app)
@@ -173,7 +174,7 @@ func NewPredictor(m model.Model) (*Predictor, error) {
 	return &p, err
 }
 
-// namesOf gives the rows by name; nil where ids are whole numbers.
+// namesOf returns the rows by name; nil if ids are whole numbers.
 func namesOf(m model.Model, list string, rows int) (map[string]int, error) {
 	text, there := m.Metadata[list]
 	if !there {
@@ -196,7 +197,7 @@ func rowsOf(m model.Model, values, ids string) ([]float32, []int64) {
 	return v.Float, i.Int
 }
 
-// Predict returns the predicted rating. False: the model has not seen that user or that item.
+// Predict returns the predicted rating. It returns false if the model has not seen that user or item.
 func (p *Predictor) Predict(user, item int64) (float64, bool) {
 	u, knownUser := slices.BinarySearch(p.userIDs, user)
 	i, knownItem := slices.BinarySearch(p.itemIDs, item)
@@ -206,7 +207,7 @@ func (p *Predictor) Predict(user, item int64) (float64, bool) {
 	return p.at(u, i), true
 }
 
-// PredictNamed is Predict by what the file has as ids.
+// PredictNamed is Predict for ids as written in the file.
 func (p *Predictor) PredictNamed(user, item string) (float64, bool) {
 	if p.byUser == nil {
 		u, err := strconv.ParseInt(user, 10, 64)
@@ -230,7 +231,7 @@ func (p *Predictor) at(u, i int) float64 {
 	return p.ratings.rating(predict(p.users[u*cols:(u+1)*cols], p.items[i*cols:(i+1)*cols]))
 }
 
-// eachSplit reads the split files on all cores, and hands them over in order.
+// eachSplit reads the split files on all cores, and passes them on in order.
 func (p *Program) eachSplit(open apps.Open, do func(*splitData)) error {
 	read := func(id int) (*splitData, error) {
 		file, err := open(ps.Split(id))

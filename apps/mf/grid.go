@@ -8,42 +8,44 @@ import (
 	"github.com/tierml/tierml/internal/vector/fast"
 )
 
-// grid cuts ratings into blocks of some users by some items, as FPSGD does (Chin, Zhuang, Juan and Lin, "A fast
+// grid divides ratings into blocks of some users by some items, as FPSGD does (Chin, Zhuang, Juan and Lin, "A fast
 // parallel stochastic gradient method for matrix factorization in shared memory systems", ACM TIST 6(1), 2015). Threads
-// work on blocks that share neither users nor items, and so need no locks; and a block's items stay in the
-// second-level cache while its users come by one after another.
+// work on blocks that share neither users nor items, and so need no locks; and a block's items stay in the second-level
+// cache while its users are processed one after another.
 //
-// Unlike there, which block comes after which is fixed: a block is ready when the block before it with the same users
-// and the one before it with the same items are done. So the result does not depend on how many threads there are or
-// which is faster, and no thread waits for all others.
+// Unlike there, the order of blocks is fixed: a block is ready when the previous block with the same users and the
+// previous one with the same items are done. So the result does not depend on the number or speed of threads, and no
+// thread waits for all others.
 type grid struct {
-	users, items int             // groups
+	users, items int             // numbers of groups
 	blocks       [][][]fast.Cell // by batch and task
 	order        *parallel.Graph
 }
 
 const (
-	// itemBytes is how much room the vectors of a group of items should take: half of a usual second-level cache.
+	// itemBytes is the target size of the vectors of a group of items: half of a typical second-level cache.
 	itemBytes = 512 << 10
-	// A group of items is not worth a cache of its own when a user comes by for fewer ratings than this: the items of a
-	// larger group come from the third-level cache, but users, of which there are many more, come from memory less often.
+	// Groups of items that fit the cache are not worth it if a user has fewer ratings per group than this: a larger
+	// group's items come from the third-level cache, but users, of whom there are many more, come from memory less
+	// often.
 	leastPerUser = 8
-	// Users make as many groups as the work of a clock is worth telling apart, but no more than keep the threads busy.
-	// Each user comes by once for each group of items, of which there are at least as many: not for too few ratings.
+	// The number of groups of users depends on the work of a clock, and is no more than keeps the threads busy. Each
+	// user is processed once per group of items, of which there are at least as many, so groups must not have too few
+	// ratings.
 	userGroupCells  = 4096
 	groupsPerThread = 2
-	leastGroups     = 4 // and the most threads that the result does not depend on
+	leastGroups     = 4 // and the most threads on which the result does not depend
 	mostGroups      = 16
 	perVisit        = 8
-	// longVector is from how many bytes on a vector is work enough to keep the processor busy by itself.
+	// longVector is the size in bytes from which one vector keeps the processor busy.
 	longVector = 1024
 )
 
 // gridSize is how many users and items there are, and how many have ratings.
 type gridSize struct{ users, items, activeUsers, activeItems int }
 
-// newGrid deals users, grouped into batches, and items out to groups that are even in ratings. Cells come user by
-// user.
+// newGrid divides users, grouped into batches, and items into groups with about equal numbers of ratings. Cells
+// are ordered by user.
 func newGrid(cells []fast.Cell, size gridSize, batches, vectorBytes, threads int) *grid {
 	users, items := max(size.activeUsers, 1), size.activeItems
 	most := min(max(len(cells)/users/perVisit, leastGroups), mostGroups)
@@ -74,7 +76,7 @@ func newGrid(cells []fast.Cell, size gridSize, batches, vectorBytes, threads int
 	return g
 }
 
-// groups deals numbers below n out to groups, even in cells, and gives each number's group.
+// groups divides the numbers below n into groups with about equal numbers of cells, and returns each number's group.
 func groups(cells []fast.Cell, n, count int, number func(fast.Cell) uint32) []int {
 	train := make([]int, n)
 	for _, c := range cells {
@@ -89,8 +91,8 @@ func groups(cells []fast.Cell, n, count int, number func(fast.Cell) uint32) []in
 	return group
 }
 
-// byPopularity deals items out to groups, even in cells, from the most popular one on. So the first groups are of few
-// items, which stay in the caches nearest to the processor.
+// byPopularity divides items into groups with about equal numbers of cells, starting with the most popular. So the
+// first groups have few items, which stay in the fastest caches.
 func byPopularity(cells []fast.Cell, items, count int) []int {
 	popularity, order := make([]int, items), make([]int, items)
 	for _, c := range cells {
@@ -110,8 +112,8 @@ func byPopularity(cells []fast.Cell, items, count int) []int {
 
 func (g *grid) tasks() int { return g.users * g.items }
 
-// A group of users goes through all groups of items, in as many rounds, and begins at one of its own. Tasks are
-// numbered by round, then by group of users.
+// itemsOf returns the group of items for a group of users in a round: it goes through all groups of items,
+// starting at its own. Tasks are numbered by round, then by group of users.
 func (g *grid) itemsOf(users, round int) int { return (users*g.items/g.users + round) % g.items }
 
 func (g *grid) task(users, items int) int {
@@ -119,10 +121,10 @@ func (g *grid) task(users, items int) int {
 	return round*g.users + users
 }
 
-// inOrder says which task comes before which.
+// inOrder returns the order of tasks.
 func (g *grid) inOrder() *parallel.Graph {
 	order := parallel.NewGraph(g.tasks())
-	last := make([]int, g.items) // by group of items: the task before, plus 1
+	last := make([]int, g.items) // by group of items: the previous task, plus 1
 	for round := range g.items {
 		for users := range g.users {
 			task := round*g.users + users
@@ -139,7 +141,7 @@ func (g *grid) inOrder() *parallel.Graph {
 	return order
 }
 
-// interleave mixes four stretches of a block, so that steps that follow each other are of different users and the
+// interleave mixes four stretches of a block, so that consecutive steps belong to different users and the
 // processor can begin one before the last is finished.
 func interleave(cells []fast.Cell) []fast.Cell {
 	const ways = 4

@@ -13,12 +13,12 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// palette is how many colours the style sheet has for series.
+// palette is the number of the style sheet's colours for series.
 const palette = 6
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// priceChart returns the price of each pool, the bids while machines were held where there are such, and what happened to them.
+// priceChart returns a chart of each pool's price, the bids of held machines if any, and what happened to the machines.
 func priceChart(r *cost.Report) chart {
 	c := chart{
 		title: "Price of each pool, bids, launches and evictions", xLabel: "market time (UTC)",
@@ -61,7 +61,7 @@ func priceChart(r *cost.Report) chart {
 	return c
 }
 
-// holding is machines of one pool at one bid that were held over the same time.
+// holding is a group of machines of one pool with one bid that were held over the same time.
 type holding struct {
 	pool     string
 	bid      market.USD
@@ -88,7 +88,7 @@ func holdingsOf(r *cost.Report) []holding {
 	return out
 }
 
-// priceMarks puts launches, notices and evictions on the bid, or where there is none on the price.
+// priceMarks puts launches, notices and evictions on the bid or, without one, on the price.
 func priceMarks(r *cost.Report, colours map[string]int) []mark {
 	type key struct {
 		at          time.Time
@@ -129,7 +129,7 @@ func priceMarks(r *cost.Report, colours map[string]int) []mark {
 	return marks
 }
 
-// priceAt returns a pool's price at a time; before the first that is known, the first.
+// priceAt returns a pool's price at a time; before the first known price, that price.
 func priceAt(r *cost.Report, pool string, at time.Time) (price float64) {
 	for _, s := range r.Series.Prices {
 		for n, step := range s.Steps {
@@ -141,7 +141,7 @@ func priceAt(r *cost.Report, pool string, at time.Time) (price float64) {
 	return price
 }
 
-// colours gives each pool the same colour in all charts: those with a spot price first, as the price chart has them.
+// colours assigns each pool the same colour in all charts: pools with a spot price first, as in the price chart.
 func colours(r *cost.Report) map[string]int {
 	out := map[string]int{}
 	add := func(pool string) {
@@ -188,7 +188,8 @@ func machineChart(r *cost.Report) chart {
 	return c
 }
 
-// stacks returns a line for each tier and pool, each upon those before it; the topmost is drawn first, so that edges stay visible.
+// stacks returns a line for each tier and pool, stacked on the previous ones; the topmost is drawn first, so that edges
+// stay visible.
 func stacks(r *cost.Report) []line {
 	var keys []cost.PoolCount // without Count
 	for _, s := range r.Series.Machines {
@@ -232,7 +233,7 @@ func stacks(r *cost.Report) []line {
 	return out
 }
 
-// poolsOf returns the machines by pool; a report of an older version knows tiers only.
+// poolsOf returns the machines by pool; reports of older versions only have tiers.
 func poolsOf(s cost.MachineStep) []cost.PoolCount {
 	if len(s.Pools) > 0 || s.Reliable+s.Transient == 0 {
 		return s.Pools
@@ -240,7 +241,7 @@ func poolsOf(s cost.MachineStep) []cost.PoolCount {
 	return []cost.PoolCount{{Tier: "reliable", Count: s.Reliable}, {Tier: "transient", Count: s.Transient}}
 }
 
-// lossMarks are evictions and failures, at the number of machines that took part just before.
+// lossMarks returns evictions and failures, at the number of machines that took part just before.
 func lossMarks(r *cost.Report) []mark {
 	type key struct {
 		at         time.Time
@@ -270,7 +271,7 @@ func lossMarks(r *cost.Report) []mark {
 	return out
 }
 
-// addStage makes a band, or makes the last one longer.
+// addStage adds a band, or extends the last one.
 func (c *chart) addStage(stage string, from, to float64) {
 	if stage == "" {
 		return
@@ -329,7 +330,7 @@ func lossLines(r *cost.Report, x func(cost.LossPoint) float64) []line {
 	return []line{train, smooth, test}
 }
 
-// LossUnit returns the unit that a run's losses are drawn by: programs report them at steps, also as tasks.
+// LossUnit returns the unit of a run's losses in charts: programs, including tasks, report them at steps.
 func LossUnit(r *cost.Report) string {
 	if r.Programs != nil {
 		return journal.Unit(journal.Single)
@@ -337,7 +338,7 @@ func LossUnit(r *cost.Report) string {
 	return journal.Unit(r.Run.Kind)
 }
 
-// lastLoss is nil where there is none.
+// lastLoss returns the last loss, or nil.
 func lastLoss(points []cost.LossPoint) *float64 {
 	if len(points) == 0 {
 		return nil
@@ -345,7 +346,7 @@ func lastLoss(points []cost.LossPoint) *float64 {
 	return points[len(points)-1].Train
 }
 
-// smoothed returns the mean of a window of a twentieth of the points around each; none where there are too few to need it.
+// smoothed returns the mean of a window of a twentieth of the points around each; none if there are too few to need it.
 func smoothed(points []point) (out []point) {
 	half := len(points) / 40
 	if half < 1 {
@@ -362,7 +363,7 @@ func smoothed(points []point) (out []point) {
 	return out
 }
 
-// incidents returns what training survived.
+// incidents returns the incidents that training survived.
 func incidents(r *cost.Report) []rule {
 	var out []rule
 	for _, e := range r.Events {

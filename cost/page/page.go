@@ -1,6 +1,6 @@
-// Package page renders a cost.Report as one HTML file that needs nothing else: no network, no script, no
-// font. It serves light and dark, wide and narrow screens, keyboards and screen readers; each chart has a
-// table next to it. It computes nothing: package cost does.
+// Package page renders a cost.Report as one self-contained HTML file: no network, no external script, no
+// font. It supports light and dark mode, wide and narrow screens, keyboards and screen readers; each
+// chart has a table next to it. It computes nothing: package cost does.
 package page
 
 import (
@@ -63,55 +63,55 @@ var functions = template.FuncMap{
 	},
 }
 
-// Live is a dashboard page's addition to a run's report: the run's present state. A script puts the page's
-// content anew every Refresh; without scripts the page does not update.
+// Live is a dashboard page's addition to a run's report: the run's present state. A script replaces the
+// page's content every Refresh; without scripts the page does not update.
 type Live struct {
 	Runs    string // link to the list of runs
 	Refresh time.Duration
 	Name    string // of the run's directory
-	Running bool   // or it waits, or is paused; else it has ended, or was killed
-	Scales  bool   // it can have more or fewer workers: only runs with a reliable tier can
+	Running bool   // including waiting and paused; otherwise it has ended, or was killed
+	Scales  bool   // the number of its workers can change: only for runs with a reliable tier
 
 	Stage         string // empty before the first
-	Clock, Clocks int64  // of all; Clocks is 0 when the job says no number
+	Clock, Clocks int64  // of all; Clocks is 0 if the job sets no number
 	ClockSeconds  float64
-	Left          string // clocks to the job's target, in words; empty when that is not estimated
+	Left          string // clocks to the job's target, in words; empty = no estimate
 	PerHour       market.USD
-	// What the run will have cost, and how long it will take, in words; empty while that is not known.
+	// The run's expected cost and duration, in words; empty = unknown.
 	CostLater, TimeLeft, TimeNotes string
-	Resume                         string // the command that resumes it; empty where there is none
-	Budget                         string // in words, empty without limits
-	Granted                        string // why the run has the machines that it has, by a scheduler; empty without one
+	Resume                         string // the command that resumes it; empty = none
+	Budget                         string // in words; empty = no limits
+	Granted                        string // a scheduler's reason for the run's number of machines; empty = no scheduler
 	Fleet                          []Fleet
 	Events                         string // link to all events, with a filter
 	Logs                           string // link to the logs
 	Files                          []File
-	Output                         *Output // of a program; nil when there is none
-	Acts                           *Acts   // nil where the page only shows
+	Output                         *Output // of a program; nil = none
+	Acts                           *Acts   // nil = the page is read-only
 }
 
 // Output is the end of a rank's or task's output.
 type Output struct {
-	Of, Link string // Link is to its whole log
+	Of, Link string // Link leads to the whole log
 	Text     string
 }
 
-// Acts are the changes that a page offers for its run.
+// Acts are the actions that a page offers for its run.
 type Acts struct {
-	Link               string // where the forms go
+	Link               string // target of the forms
 	Scale, Stop, Drill bool
-	// Of a run that has Ended. Archived: the list leaves it out.
+	// For a run that has Ended. Archived: the list omits it.
 	Ended, Archived, Delete bool
 }
 
-// File is one that belongs to the run.
+// File is one of the run's files.
 type File struct {
 	Name, What string
-	Link       string // empty when it is not served here
+	Link       string // empty = not served here
 	Bytes      int64
 }
 
-// Machines returns how many machines take part, and how many start.
+// Machines returns how many machines take part, and how many are starting.
 func (l Live) Machines() (n Fleet) {
 	for _, f := range l.Fleet {
 		n.Joined += f.Joined
@@ -120,7 +120,7 @@ func (l Live) Machines() (n Fleet) {
 	return n
 }
 
-// InTraining returns how many machines of each tier take part, in words.
+// InTraining describes how many machines of each tier take part.
 func (l Live) InTraining() string {
 	count := map[string]int{}
 	for _, f := range l.Fleet {
@@ -129,16 +129,16 @@ func (l Live) InTraining() string {
 	return fmt.Sprintf("%d reliable and %d transient in training", count["reliable"], count["transient"])
 }
 
-// Fleet is the machines of a pool that were bought alike.
+// Fleet is a group of a pool's machines that were bought alike.
 type Fleet struct {
 	Tier, Pool, Price, Bid    string // Bid is empty on demand
 	Joined, Starting, Leaving int
 }
 
-// Stamp returns a time for people, in UTC.
+// Stamp formats a time for people, in UTC.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// dict makes a map of names and values, for templates within templates.
+// dict returns a map of names and values, for nested templates.
 func dict(pairs ...any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -147,7 +147,7 @@ func dict(pairs ...any) map[string]any {
 	return out
 }
 
-// view is what the template sees.
+// view is the template's input.
 type view struct {
 	*cost.Report
 	Live   *Live
@@ -158,7 +158,7 @@ type view struct {
 	limits limits
 }
 
-// Bids reports whether any machine was bought by a bid, or may be: there are providers without.
+// Bids reports whether any machine was bought with a bid, or may be: some providers have none.
 func (v view) Bids() bool {
 	return slices.ContainsFunc(v.Instances, func(i cost.Instance) bool { return i.Bid > 0 }) ||
 		v.Live != nil && (slices.ContainsFunc(v.Live.Fleet, func(f Fleet) bool { return f.Bid != "" }) ||
@@ -167,7 +167,7 @@ func (v view) Bids() bool {
 			}))
 }
 
-// Latest returns what happened last on a page that is looked at while a run is in progress or was cut short, the newest first.
+// Latest returns the latest events, newest first, for the page of a run that is in progress or was cut short.
 func (v view) Latest() []event {
 	if v.Live == nil || v.Run.Finished {
 		return nil
@@ -175,12 +175,12 @@ func (v view) Latest() []event {
 	shown := v.ShownEvents()
 	shown = shown[:min(len(shown), 2)]
 	for i := range shown {
-		shown[i].ID = "latest-" + shown[i].ID // which the list of all has, too
+		shown[i].ID = "latest-" + shown[i].ID // the full list has it, too
 	}
 	return shown
 }
 
-// Loss is the last of one program or a gang; nil elsewhere, or where it was no number.
+// Loss returns the last loss of a single program or a gang; nil if there is none or it is not a number.
 func (v view) Loss() *float64 {
 	if v.Programs == nil || v.Programs.Tasks > 0 {
 		return nil
@@ -188,13 +188,13 @@ func (v view) Loss() *float64 {
 	if len(v.Programs.Members) == 1 {
 		return v.Programs.Members[0].Loss
 	}
-	return lastLoss(v.Series.Loss) // a gang has one, which the journal notes by whichever rank reports it
+	return lastLoss(v.Series.Loss) // a gang has one loss, which the journal records for the rank that reports it
 }
 
 // Unit returns the run's unit of progress.
 func (v view) Unit() string { return journal.Unit(v.Run.Kind) }
 
-// Members names what the programs are.
+// Members returns the word for the run's programs.
 func (v view) Members() string {
 	switch v.Run.Kind {
 	case journal.Sweep:
@@ -205,10 +205,10 @@ func (v view) Members() string {
 	return "Ranks"
 }
 
-// Shared reports whether the run is of machines that jobs share: it does no work of its own.
+// Shared reports whether the run consists of machines that jobs share: it does no work of its own.
 func (v view) Shared() bool { return v.Run.Kind == journal.Hosts }
 
-// At names machines at work.
+// At returns the word for working machines.
 func (v view) At() string {
 	if v.Programs == nil && !v.Shared() {
 		return "in training"
@@ -216,15 +216,15 @@ func (v view) At() string {
 	return "working"
 }
 
-// limits bound what a page shows of a long run; the JSON report has everything.
+// limits bound what a page shows of a long run; the JSON report is complete.
 type limits struct{ events, machines, decisions, rows int }
 
 var (
 	whole  = limits{events: 5000, machines: 2000, decisions: 200, rows: 400}
-	livish = limits{events: 100, machines: 100, decisions: 20, rows: 100} // it is sent again and again
+	livish = limits{events: 100, machines: 100, decisions: 20, rows: 100} // it is sent repeatedly
 )
 
-// decision and event have an id where a script redraws the page: it identifies them.
+// decision and event have an id if a script redraws the page, which identifies them.
 type decision struct {
 	cost.Decision
 	ID string
@@ -235,7 +235,7 @@ type event struct {
 	ID string
 }
 
-// ShownDecisions returns the newest, the newest first.
+// ShownDecisions returns the newest decisions, newest first.
 func (v view) ShownDecisions() (out []decision) {
 	for i := len(v.Decisions) - 1; i >= max(0, len(v.Decisions)-v.limits.decisions); i-- {
 		out = append(out, decision{v.Decisions[i], fmt.Sprintf("decision-%d", i+1)})
@@ -243,7 +243,7 @@ func (v view) ShownDecisions() (out []decision) {
 	return out
 }
 
-// ShownEvents are in order on a report, and the newest first where they come while one looks.
+// ShownEvents returns the events: in order in a report, newest first on a live page.
 func (v view) ShownEvents() (out []event) {
 	first := max(0, len(v.Events)-v.limits.events)
 	for i, e := range v.Events[first:] {
@@ -258,7 +258,7 @@ func (v view) ShownEvents() (out []event) {
 	return out
 }
 
-// ShownMachines returns those that run, and of the others the newest, in the order of their launch.
+// ShownMachines returns the running machines and the newest others, in launch order.
 func (v view) ShownMachines() []cost.Instance {
 	left := v.limits.machines - len(v.Instances)
 	if left >= 0 {
@@ -275,7 +275,8 @@ func (v view) ShownMachines() []cost.Instance {
 	return out
 }
 
-// ShownMembers returns the ranks or tasks of a program, by number; of too many, those that failed, were lost or run come first.
+// ShownMembers returns a program's ranks or tasks, by number; if there are too many, those that failed, were lost or
+// are running have priority.
 func (v view) ShownMembers() []cost.Member {
 	if len(v.Programs.Members) <= v.limits.rows {
 		return v.Programs.Members
@@ -292,7 +293,7 @@ type figure struct {
 	Wide, Narrow    template.HTML
 	Legend          []key
 	Table           template.HTML
-	Half            bool // two stand side by side where there is room
+	Half            bool // two fit in a row if there is room
 }
 
 // key is an entry of a legend.
@@ -306,7 +307,7 @@ type share struct {
 	From, Percent float64
 }
 
-// LiveScript puts the content of a page anew every data-refresh milliseconds of its main element.
+// LiveScript replaces the content of a page every data-refresh milliseconds of its main element.
 //
 //go:embed live.js
 var LiveScript string
@@ -314,7 +315,7 @@ var LiveScript string
 // Write renders the report.
 func Write(w io.Writer, r *cost.Report) error { return WriteLive(w, r, nil) }
 
-// WriteLive renders the report of a running run; with nil it is Write.
+// WriteLive renders the report of a running run; if live is nil, it is Write.
 func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 	v := view{Report: r, Live: live, Style: template.CSS(Style), Bar: wasteBar(r.Waste)} //nolint:gosec // our own file
 	if v.limits = whole; live != nil {
@@ -329,7 +330,7 @@ func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 		v.addFigure("loss", overTime, false, lossTable(r, v.limits.rows))
 		v.addFigure("dollars", overDollars, false, "")
 	}
-	if r.Programs != nil { // whether a program gets anywhere comes before what its machines cost
+	if r.Programs != nil { // a program's progress comes before its machines' costs
 		loss()
 	}
 	v.addFigure("price", priceChart(r), true, priceTable(r, v.limits.rows))
@@ -340,7 +341,7 @@ func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 	v.addFigure("settings", settingsChart(r), true, settingsTable(r, v.limits.rows))
 	v.addFigure("pace", paceChart(r), false, "")
 	v.addFigure("improvement", improvementChart(r), false, "")
-	var b bytes.Buffer // so that an error leaves no half a page
+	var b bytes.Buffer // so that an error leaves no partial page
 	if err := page().Execute(&b, v); err != nil {
 		return fmt.Errorf("rendering the report: %w", err)
 	}
@@ -357,7 +358,7 @@ func (v *view) addTrials(trials []cost.Trial) {
 		best = t.Name()
 	}
 	var all []Curve
-	for _, t := range slices.Backward(trials) { // the best is drawn last, above the others
+	for _, t := range slices.Backward(trials) { // the best is drawn last, on top
 		all = append(all, Curve{t.Name(), t.Losses})
 	}
 	for i, c := range append(settingCharts(v.Run.Metric, trials, best), trialCharts(v.Run.Metric, "step", all, best)...) {
@@ -376,7 +377,7 @@ func (v view) Columns() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// ShownTrials returns the best.
+// ShownTrials returns the best trials.
 func (v view) ShownTrials() []cost.Trial {
 	return v.Programs.Trials[:min(len(v.Programs.Trials), v.limits.rows)]
 }
@@ -389,7 +390,7 @@ func (v view) Best() *cost.Trial {
 	return v.Programs.Best()
 }
 
-// Clean escapes what a page must not have, wherever it comes from: control characters, and those that reorder text.
+// Clean escapes what no page may contain: control characters, and those that reorder text.
 func Clean(text []byte) []byte { return []byte(terminal.Clean(string(text))) }
 
 func (v *view) addFigure(id string, c chart, full bool, table template.HTML) {
@@ -423,7 +424,7 @@ func (v *view) addFigure(id string, c chart, full bool, table template.HTML) {
 	v.Charts = append(v.Charts, f)
 }
 
-// wasteBar is each kind of time's share of the dollars.
+// wasteBar returns each kind of time's share of the dollars.
 func wasteBar(w cost.Waste) []share {
 	rows := w.Rows()
 	rows = rows[:len(rows)-1] // free time is not paid
@@ -443,7 +444,7 @@ func wasteBar(w cost.Waste) []share {
 	return out
 }
 
-// dataTable makes a plain table of the newest rows; cells are text.
+// dataTable returns a plain table of the newest rows; cells are text.
 func dataTable(head []string, rows [][]string, most int) template.HTML {
 	var b strings.Builder
 	b.WriteString("<table><thead><tr>")
@@ -506,7 +507,7 @@ func lossTable(r *cost.Report, most int) template.HTML {
 		if p.Redone {
 			redone = "redone"
 		}
-		if p.Test == nil && !p.Redone && r.Programs == nil { // tests are what a reader compares; the chart has the rest
+		if p.Test == nil && !p.Redone && r.Programs == nil { // readers compare held-out losses; the chart has the others
 			continue
 		}
 		rows = append(rows, []string{fmt.Sprint(p.Clock), p.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprintf("%.2f", p.USD), value(p.Train), value(p.Test), redone})

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// takeLaunchFailed records that a launch gave no machine.
+// takeLaunchFailed records that a launch returned no machine.
 func (f *Fleet) takeLaunchFailed(e LaunchFailed) {
 	l := f.buys.open[e.Token]
 	if l == nil || l.answered {
@@ -20,7 +20,7 @@ func (f *Fleet) takeLaunchFailed(e LaunchFailed) {
 		f.buys.unsure = f.Now
 	}
 	if l.tier == step.Reliable && l.pool == f.cfg.Reliable.Pool {
-		f.Reliable.none = errors.Is(e.Err, provisioner.ErrNoCapacity) || errors.Is(e.Err, provisioner.ErrLimit) // a quota is a capacity
+		f.Reliable.none = errors.Is(e.Err, provisioner.ErrNoCapacity) || errors.Is(e.Err, provisioner.ErrLimit) // a quota counts as capacity
 	}
 	f.refuse(l, l.count, e.Err.Error(), e.Refused)
 	if errors.Is(e.Err, provisioner.ErrPriceTooLow) {
@@ -38,13 +38,13 @@ func (f *Fleet) takeLaunchFailed(e LaunchFailed) {
 	f.checkStrangers()
 }
 
-// takeLaunched records what a launch gave.
+// takeLaunched records the machines of a launch.
 func (f *Fleet) takeLaunched(e Launched) {
 	l := f.buys.open[e.Token]
 	switch {
 	case l == nil && f.buys.refused[e.Token] == nil, l != nil && l.answered:
 		return
-	case l == nil: // it was said to have failed
+	case l == nil: // it had been reported as failed
 		for _, i := range e.Instances {
 			f.adopt(f.buys.refused[e.Token], i)
 		}
@@ -54,7 +54,7 @@ func (f *Fleet) takeLaunched(e Launched) {
 	f.Roster.letGo(l.instead)
 	missing := l.count
 	for _, i := range e.Instances {
-		if f.Roster.ByID[step.ID(i.ID)] == nil && !f.Roster.settled(i.ID) { // else the controller before has written it down, or it was listed
+		if f.Roster.ByID[step.ID(i.ID)] == nil && !f.Roster.settled(i.ID) { // otherwise the previous controller has recorded it, or it was listed
 			missing--
 		}
 		f.enter(l, i)

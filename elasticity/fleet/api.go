@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// New returns a fleet without machines. The work is known to it before its first step.
+// New returns a fleet without machines. Call Serve before its first step.
 func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
 	f := &Fleet{Step: s, cfg: cfg, demand: demand, early: map[step.ID]*early{}}
 	f.Spending.fleet, f.gathering.fleet = f, f
@@ -25,7 +25,7 @@ func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
 	return f
 }
 
-// Serve connects the fleet to the work that it serves, and gives it the machines that earlier controllers have left.
+// Serve connects the fleet to the work that it serves, and adds the machines that earlier controllers left.
 func (f *Fleet) Serve(work Work) {
 	f.work, f.View.work = work, work
 	f.tiers, _ = work.(Tiers)
@@ -37,7 +37,7 @@ func (f *Fleet) Serve(work Work) {
 // Begin is the first step.
 func (f *Fleet) Begin() {
 	f.WantPlan = true
-	for _, m := range f.Roster.List { // of earlier controllers
+	for _, m := range f.Roster.List { // machines of earlier controllers
 		m.SawEnd = f.Awake.Now()
 		if m.unwritten {
 			f.Record(func() journal.Entry { return m.line(journal.Leave) })
@@ -56,7 +56,7 @@ func (f *Fleet) Begin() {
 // Crashes returns the crashes since work was last committed.
 func (f *Fleet) Crashes() *Crashes { return &f.crashes }
 
-// Take takes an event in, if it is about machines or markets. It reports whether it may require more than planning.
+// Take handles an event that concerns machines or markets. It reports whether it may require more than planning.
 func (f *Fleet) Take(e step.Event) (due bool) {
 	switch e := e.(type) {
 	case PriceChanged:
@@ -94,7 +94,7 @@ func (f *Fleet) Take(e step.Event) (due bool) {
 
 // Charge writes the bills of machines that have ended.
 func (f *Fleet) Charge() {
-	if f.Accounts.charge() && !f.work.Need().TakingOver { // else the takeover queries them
+	if f.Accounts.charge() && !f.work.Need().TakingOver { // otherwise the takeover queries them
 		f.Roster.archive(f.work.Idle)
 		f.work.Archive()
 	}
@@ -107,8 +107,8 @@ func (f *Fleet) End(why string) {
 	}
 }
 
-// Over reports whether no machine is left and no launch unanswered, and every bill is written or waited for in vain. Bills
-// that are not known are written down as such.
+// Over reports whether no machine is left and no launch unanswered, and every bill is written or no longer awaited.
+// Unknown bills are recorded as such.
 func (f *Fleet) Over() bool {
 	if (reconciler{f}).mayTurnUp() || f.buys.awaited() {
 		return false
@@ -128,7 +128,7 @@ func (f *Fleet) Over() bool {
 	return true
 }
 
-// Ready: a machine has answered its welcome.
+// Ready handles a machine's answer to its welcome.
 func (f *Fleet) Ready(of *step.Machine) {
 	m := f.Roster.ByID[of.ID]
 	if m.Tier == step.Reliable {
@@ -137,15 +137,15 @@ func (f *Fleet) Ready(of *step.Machine) {
 	f.Record(func() journal.Entry { return m.line(journal.Ready) })
 }
 
-// Left: a machine that stays takes no part any more.
+// Left records that a remaining machine no longer takes part.
 func (f *Fleet) Left(of *step.Machine) {
 	f.Record(func() journal.Entry { return f.Roster.ByID[of.ID].line(journal.Leave) })
 }
 
-// Reorder is due when machines have been given places in the order of joining.
+// Reorder must be called after machines got places in the order of joining.
 func (f *Fleet) Reorder() { f.Roster.Reorder() }
 
-// Joined: a machine takes part. The line says how.
+// Joined records that a machine takes part. The line describes how it joined.
 func (f *Fleet) Joined(of *step.Machine, line func() journal.Entry) {
 	m := f.Roster.ByID[of.ID]
 	f.Record(func() journal.Entry {
@@ -156,7 +156,7 @@ func (f *Fleet) Joined(of *step.Machine, line func() journal.Entry) {
 	f.closeLaunch(m.Token)
 }
 
-// Lost: nothing more is expected of a machine. Ready: it had been.
+// Lost records that nothing more is expected of a machine. Ready: it had been ready.
 func (f *Fleet) Lost(of *step.Machine, ready bool) {
 	m, reliable := f.Roster.ByID[of.ID], of.Tier == step.Reliable
 	f.WantPlan = true
@@ -175,41 +175,41 @@ func (f *Fleet) Lost(of *step.Machine, ready bool) {
 	}
 }
 
-// Warned: a machine has learned of its own end.
+// Warned records that a machine has learned of its own end.
 func (f *Fleet) Warned(id step.ID, deadline time.Time, rebalance bool) (due bool) {
 	return f.takeWarned(Warned{ID: id, Deadline: deadline, Rebalance: rebalance})
 }
 
-// TakenOver: all machines of earlier controllers are accounted for.
+// TakenOver records that all machines of earlier controllers are accounted for.
 func (f *Fleet) TakenOver() {
-	f.WantPlan, f.Reliable.lost = true, true // Secure checks whether that is so
+	f.WantPlan, f.Reliable.lost = true, true // Secure checks whether it was
 	if f.Switching != nil {
 		f.closeLaunch(f.Switching.token)
 	}
 }
 
-// StartedOver: no reliable machine serves any more.
+// StartedOver records that no reliable machine serves any more.
 func (f *Fleet) StartedOver() { f.Reliable = reliableTier{lost: true} }
 
-// Demanded: the demand has changed.
+// Demanded records that the demand has changed.
 func (f *Fleet) Demanded() { f.WantPlan, f.Reliable.lost = true, true } // Secure looks for missing machines
 
-// Replan has the policy asked again.
+// Replan has the policy plan again.
 func (f *Fleet) Replan() { f.WantPlan = true }
 
-// Progressed: work has been done that will not be lost.
+// Progressed records that work was done that will not be lost.
 func (f *Fleet) Progressed() {
 	if f.crashes.Progressed() {
 		f.WantPlan = true
 	}
 }
 
-// NextDue calls by with each time at which there is something to do although nothing happens.
+// NextDue calls by with each time at which something must be done even without an event.
 func (f *Fleet) NextDue(by func(time.Time)) {
 	by(f.Reliable.After)
 	by(f.gathering.until)
 	by(f.Spending.next)
-	var unbilled time.Time // since when the first of those waits whose time is not over
+	var unbilled time.Time // start of the earliest wait that has not timed out
 	wait := ChargeWait(f.cfg.Settings)
 	for _, m := range f.Roster.going {
 		switch {

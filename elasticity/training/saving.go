@@ -30,7 +30,7 @@ const saveWithin = 10 * time.Minute
 type saving struct {
 	cut    ps.Clock
 	folder string
-	asked  map[ps.ServerID]bool // have not answered
+	asked  map[ps.ServerID]bool // machines that have not answered
 	parts  []tiers.SavedPart
 	since  time.Time
 	began  time.Time // the same, by Step.Awake
@@ -46,7 +46,7 @@ type saves struct {
 	Current *saving
 	Newest  string // manifest of the newest complete checkpoint; empty = none
 	At      ps.Clock
-	Older   []Kept // that may still exist, the newest first
+	Older   []Kept // those that may still exist, newest first
 	due     time.Time
 	tried   ps.Clock // clock of the last one begun
 	wanted  bool     // save at the next cut, whether due or not

@@ -10,7 +10,7 @@ import (
 // Supported reports whether this system knows the owner of a connection.
 const Supported = false
 
-// Never used: unsupported systems do not call it.
+// closed is never called on unsupported systems.
 func closed(net.Conn) bool { return true }
 
 var errNoSocket = errUnsupported

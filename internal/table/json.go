@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// WriteJSON prints a value as commands do with -o json.
+// WriteJSON prints a value in the format of -o json.
 func WriteJSON(w io.Writer, v any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

@@ -2,5 +2,5 @@
 
 package prepare
 
-// cutSeed is the seed by which examples are held out and dealt to splits.
+// cutSeed returns the seed for holding out examples and distributing the others among splits.
 func cutSeed(seed uint64) uint64 { return seed }

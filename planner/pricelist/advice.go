@@ -13,21 +13,21 @@ import (
 	"github.com/tierml/tierml/market/advisor"
 )
 
-// AdvisorAddress is where the page of Amazon's Spot Instance Advisor has its data from. No document of AWS names it.
+// AdvisorAddress is where the web page of Amazon's Spot Instance Advisor gets its data. It is not documented by AWS.
 const AdvisorAddress = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json"
 
-// maxAdvice is far more than the advisor's file has: half a megabyte.
+// maxAdvice is far above the advisor's file size of half a megabyte.
 const maxAdvice = 32 << 20
 
-// Advice returns what the Spot Instance Advisor at an address says, and when it was asked: from a folder (empty = none), or by
-// asking again when that is a day old.
+// Advice returns the Spot Instance Advisor's data from an address, and when they were fetched: from a folder (empty =
+// no folder), or anew if those are a day old.
 func Advice(ctx context.Context, client *http.Client, address, folder string, now time.Time) (*advisor.Table, time.Time, error) {
 	path := ""
 	if folder != "" {
 		path = filepath.Join(folder, "spot-advisor.json")
 		if info, err := os.Stat(path); err == nil && now.Sub(info.ModTime()).Abs() < Fresh {
 			if text, err := os.ReadFile(path); err == nil {
-				if t, err := advisor.Read(bytes.NewReader(text)); err == nil { // else it is requested again
+				if t, err := advisor.Read(bytes.NewReader(text)); err == nil { // otherwise fetch it again
 					return t, info.ModTime().UTC().Truncate(time.Second), nil
 				}
 			}
@@ -42,7 +42,7 @@ func Advice(ctx context.Context, client *http.Client, address, folder string, no
 		return nil, time.Time{}, fmt.Errorf("asking the Spot Instance Advisor: %w", err)
 	}
 	if path != "" {
-		_ = replace(path, text) // it is requested again next time
+		_ = replace(path, text) // otherwise it is fetched again next time
 	}
 	return t, now.UTC().Truncate(time.Second), nil
 }

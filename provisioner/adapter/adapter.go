@@ -1,7 +1,7 @@
-// Package adapter is what the adapters of providers share: polling for notices, sorting of providers' errors, and the check of
-// endpoints.
+// Package adapter has what the providers' adapters share: polling for notices, classifying providers' errors, and
+// checking endpoints.
 //
-// It knows nothing about any provider: codes, hints and calls are the adapters' own.
+// It knows nothing about any particular provider: codes, hints and calls are the adapters' own.
 package adapter
 
 import (
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// IsLocal reports whether an endpoint is on this host; "" = the provider's own, which is not. An endpoint elsewhere must be
-// https, else it is refused: what machines are given holds secrets of the cluster.
+// IsLocal reports whether an endpoint is on this host; "" = the provider's own, which is not. It refuses an endpoint
+// elsewhere that is not https: machines' user data contain secrets of the cluster.
 func IsLocal(endpoint string) (bool, error) {
 	if endpoint == "" {
 		return false, nil
@@ -30,7 +30,7 @@ func IsLocal(endpoint string) (bool, error) {
 	return local, nil
 }
 
-// Pause waits, or ends early with the cause of ctx's end.
+// Pause waits, or returns early with the cause of ctx's end.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

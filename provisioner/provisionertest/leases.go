@@ -14,7 +14,7 @@ func needLeases(s Subject) string {
 	return ""
 }
 
-// checkLeases: what a machine was launched with is put off, of those that are named only.
+// checkLeases checks that a renewal extends the leases of the named machines only.
 func checkLeases(t testing.TB, s Subject) {
 	cloud := s.Cloud
 	launched := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -51,7 +51,7 @@ func checkLeases(t testing.TB, s Subject) {
 	}
 }
 
-// checkSameTokenAfterRenewal: what a renewal has changed does not turn a repeated launch into another one.
+// checkSameTokenAfterRenewal checks that a renewal does not turn a repeated launch into a new one.
 func checkSameTokenAfterRenewal(t testing.TB, s Subject) {
 	r := s.request(2)
 	r.Generation, r.Expires = "1", time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

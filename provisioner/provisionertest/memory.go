@@ -9,20 +9,20 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// MemoryNotice is the warning that machines of a Memory get.
+// MemoryNotice is how long before an eviction a Memory's machines are warned.
 const MemoryNotice = 2 * time.Minute
 
-// Memory is a provider in memory that passes the exam, for tests of what is built on clouds. Its clock only
-// moves on Advance alone, and nothing happens by itself.
+// Memory is a provider in memory that passes the exam, for tests of code that uses clouds. Its clock only
+// moves on Advance, and nothing happens by itself.
 type Memory struct {
 	machines adapter.Machines
 	now      time.Time
 	made     int
 	price    map[market.Pool]market.USD
-	free     map[market.Pool]int // a pool that is not in it never runs out
+	free     map[market.Pool]int // pools not in it never run out
 }
 
-// NewMemory makes a provider whose clock stands at now. Pools without a price cost nothing.
+// NewMemory makes a provider whose clock starts at now. Pools without a price are free.
 func NewMemory(now time.Time) *Memory {
 	m := &Memory{now: now, price: map[market.Pool]market.USD{}, free: map[market.Pool]int{}}
 	m.machines = adapter.Machines{Traits: provisioner.Traits{Provider: "memory", MaxBid: true, NoticeLength: MemoryNotice},
@@ -50,7 +50,7 @@ func (m *Memory) Warn(id provisioner.InstanceID) {
 	})
 }
 
-// Kill takes a machine back at once.
+// Kill reclaims a machine at once.
 func (m *Memory) Kill(id provisioner.InstanceID) {
 	m.each(func(one *adapter.Shown) {
 		if one.ID == id {
@@ -69,7 +69,7 @@ func (m *Memory) Advance(d time.Duration) {
 	})
 }
 
-// each changes machines that have not ended.
+// each changes all machines that have not ended.
 func (m *Memory) each(f func(*adapter.Shown)) {
 	m.machines.Change(func() {
 		for _, one := range m.machines.Live() {

@@ -10,14 +10,13 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Neighbour is another customer in a pool: it takes the capacity that the exam wants gone. Its SetFree is a
-// Subject's.
+// Neighbour is another customer in a pool, who uses up capacity for the exam. Its SetFree is the Subject's.
 type Neighbour struct {
 	T        testing.TB
-	Cloud    provisioner.Cloud // in a cluster of its own
+	Cloud    provisioner.Cloud // in its own cluster
 	Pool     market.Pool
 	Bid      market.USD // high enough to get machines
-	Capacity int        // the pool's
+	Capacity int        // of the pool
 
 	held []provisioner.InstanceID
 }
@@ -41,7 +40,7 @@ func (b *Neighbour) SetFree(n int) {
 	b.held = append(b.held, ids(got)...)
 }
 
-// awaitEnd waits until the provider has the machines back.
+// awaitEnd waits until the provider has reclaimed the machines.
 func (b *Neighbour) awaitEnd(gone []provisioner.InstanceID) {
 	b.T.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(pollEvery / 4) {

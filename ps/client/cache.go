@@ -8,11 +8,12 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Cache keeps the rows that a worker process has read, over clocks, for as long as the job's staleness allows; its
-// threads share it. It decides what must be read again, and knows nothing of servers: readers put the answers in.
+// Cache keeps the rows that a worker process has read, across clocks, for as long as the job's staleness allows;
+// its threads share it. It decides what must be read again, and knows nothing about servers: readers store the
+// answers.
 //
-// Invariant: every row holds all work through its folded clock, and each of the worker's own contributions once, also those that
-// are still on their way: what was computed is seen at once by what is computed next.
+// Invariant: every row includes all work through its folded clock, and each of the worker's own contributions once,
+// including those still in transit: later computations see earlier results at once.
 //
 //  1. Own adds a contribution to the rows that are here, and keeps its sums: an answer on its way may lack it.
 //  2. Put adds to the rows of an answer those of the kept contributions that its stamp does not have (catchUp). Without the stamp a contribution
@@ -23,7 +24,7 @@ import (
 type Cache struct {
 	schema *ps.Schema
 	bound  ps.Clock // how many clocks a row may lag behind: ps.Schema.Bound
-	reuse  ps.Clock // for how many clocks a row is used that was read for an earlier one
+	reuse  ps.Clock // how many clocks later a row may be used than the one that it was read for
 	limit  int      // cells, in addition to those of the last two rounds
 
 	mu         sync.Mutex
@@ -31,38 +32,38 @@ type Cache struct {
 	shelves    []tableRows // by table
 	cells      int
 	round      uint64
-	batch      uint64 // of rows that came together
+	batch      uint64 // number of the current batch of rows, which arrived together
 	own        []ownWork
 	tick       uint64
-	reads      []uint64 // ticks at which reads under way began
+	reads      []uint64 // ticks at which pending reads began
 	saved      int64    // cells
 }
 
-// tableRows is the rows of a table.
+// tableRows has the rows of a table.
 type tableRows struct {
 	table *ps.Table
 	slots rowIndex
 	rows  []ps.RowID
 	state []rowState
-	cells []float32 // by slot, each as wide as the table
+	cells []float32 // by slot, each with the table's width
 }
 
 type rowState struct {
-	folded  ps.Clock // all work through this clock is in the row
+	folded  ps.Clock // the row includes all work through this clock
 	readFor ps.Clock // it was read for work of this clock
 	used    uint64   // the last round that read it
-	batch   uint64   // with which it came
+	batch   uint64   // the batch with which it arrived
 }
 
-// ownWork is a contribution that an answer on its way may lack.
+// ownWork is a contribution that a pending answer may lack.
 type ownWork struct {
 	sequence uint64
 	clock    ps.Clock
 	sums     []ps.Sums // by partition
-	counted  uint64    // the tick at which it was known to count everywhere; 0 = not yet
+	counted  uint64    // the tick at which it was known to be committed everywhere; 0 = not yet
 }
 
-// CacheBytes is how many bytes of rows are kept in addition to those of the last two rounds.
+// CacheBytes is the limit for cached rows, in addition to those of the last two rounds.
 const CacheBytes = 256 << 20
 
 // NewCache returns an empty cache.
@@ -87,7 +88,7 @@ func (c *Cache) empty() {
 	c.cells, c.own = 0, nil
 }
 
-// Enter empties the cache when a generation has begun since: nothing that was read before it counts.
+// Enter empties the cache if a new generation has begun: nothing read before it counts.
 func (c *Cache) Enter(g ps.Generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +98,7 @@ func (c *Cache) Enter(g ps.Generation) {
 	}
 }
 
-// Renew drops all rows, but remembers requests on their way.
+// Renew drops all rows, but remembers pending requests.
 func (c *Cache) Renew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,14 +108,14 @@ func (c *Cache) Renew() {
 	}
 }
 
-// fresh reports whether work of a clock may use a row. A row is used again for half of what staleness allows, so that what
-// is read is seldom as old as it may be.
+// fresh reports whether work of a clock may use a row. A row is reused for half of what staleness allows, so that
+// values are seldom as old as permitted.
 func (c *Cache) fresh(s *rowState, clock ps.Clock) bool {
 	return s.folded >= clock-c.bound-1 && (s.readFor >= clock || s.folded >= clock-1-c.reuse)
 }
 
 // Missing appends the keys of rows that must be read before work of a clock may use them. It begins a round: rows that
-// neither it nor the previous one requested may go.
+// neither this round nor the previous one requested may be dropped.
 func (c *Cache) Missing(clock ps.Clock, keys, missing []ps.Key) []ps.Key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +133,7 @@ func (c *Cache) Missing(clock ps.Clock, keys, missing []ps.Key) []ps.Key {
 	return missing
 }
 
-// Copy puts rows of the cache into dst, one after another; false when some are not there, or not fresh enough.
+// Copy copies rows from the cache to dst, concatenated; false if some are missing, or not fresh enough.
 func (c *Cache) Copy(clock ps.Clock, keys []ps.Key, dst []float32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +148,7 @@ func (c *Cache) Copy(clock ps.Clock, keys []ps.Key, dst []float32) bool {
 	return true
 }
 
-// Reading says that a read has been sent; Put or Left must follow, with what it gives.
+// Reading records that a read was sent; Put or Left must follow, with its result.
 func (c *Cache) Reading() (began uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +157,7 @@ func (c *Cache) Reading() (began uint64) {
 	return c.tick
 }
 
-// Left ends a read that has brought nothing.
+// Left ends a read without a result.
 func (c *Cache) Left(began uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,8 +174,8 @@ func (c *Cache) arrived(began uint64) {
 	c.forget()
 }
 
-// Put takes an answer: rows that were requested in a generation, for work of a clock, and what their partitions' stamps
-// say. Own contributions that they lack are added. An answer of an earlier generation is dropped.
+// Put stores an answer: rows that were requested in a generation, for work of a clock, and their partitions' stamps. It
+// adds own contributions that the rows lack. It drops an answer of an earlier generation.
 func (c *Cache) Put(
 	began uint64, g ps.Generation, clock ps.Clock, keys []ps.Key, values []float32, stamps []ps.Stamp,
 ) error {
@@ -206,7 +207,7 @@ func (c *Cache) Put(
 	return nil
 }
 
-// catchUp adds own work to those rows of the last batch that lack it.
+// catchUp adds own work to rows of the last batch that lack it.
 func (c *Cache) catchUp(o *ownWork, stamps []ps.Stamp) error {
 	for p := range o.sums {
 		if stamp := stamps[p]; o.sequence <= stamp.Own || o.clock <= stamp.Folded {
@@ -219,8 +220,7 @@ func (c *Cache) catchUp(o *ownWork, stamps []ps.Stamp) error {
 	return nil
 }
 
-// Own takes a contribution that is about to be sent: the rows that are here have it from now on. The sums are kept, and
-// must not be changed.
+// Own adds a contribution that is about to be sent to the cached rows. It keeps the sums, which must not be changed.
 func (c *Cache) Own(g ps.Generation, sequence uint64, clock ps.Clock, sums []ps.Sums) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,7 +236,7 @@ func (c *Cache) Own(g ps.Generation, sequence uint64, clock ps.Clock, sums []ps.
 	return nil
 }
 
-// Counted says that a contribution counts in every partition: reads that begin from now on hold it.
+// Counted records that a contribution is committed in every partition: later reads include it.
 func (c *Cache) Counted(sequence uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,7 +249,7 @@ func (c *Cache) Counted(sequence uint64) {
 	c.forget()
 }
 
-// forget drops own work that every answer still to come holds.
+// forget drops own work that all future answers include.
 func (c *Cache) forget() {
 	for len(c.own) > 0 && c.own[0].counted > 0 {
 		for _, began := range c.reads {
@@ -261,8 +261,8 @@ func (c *Cache) forget() {
 	}
 }
 
-// add adds sums to the rows that are here; with a batch, only to those that came with it. Gradients wait at the servers
-// for their clock to be complete: no reader sees them before.
+// add adds sums to cached rows; with a batch, only to rows of that batch. Gradients wait at the servers until their
+// clock is complete: no reader sees them earlier.
 func (c *Cache) add(u *ps.Sums, batch uint64) error {
 	left := u.Float
 	for _, k := range u.Keys {
@@ -284,7 +284,7 @@ func (c *Cache) add(u *ps.Sums, batch uint64) error {
 	return nil
 }
 
-// sweep drops the rows that neither this round nor the one before has read.
+// sweep drops the rows that neither this round nor the previous one has read.
 func (c *Cache) sweep() {
 	c.cells = 0
 	for i := range c.shelves {
@@ -294,7 +294,7 @@ func (c *Cache) sweep() {
 	}
 }
 
-// Saved returns how many bytes of rows were not read because they were here.
+// Saved returns how many bytes of rows were not read thanks to the cache.
 func (c *Cache) Saved() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -314,7 +314,7 @@ func (s *tableRows) add(row ps.RowID) (slot int) {
 	return slot
 }
 
-// sweep keeps the rows that were used in a round or later ones, in their order.
+// sweep keeps the rows that were used in a round or later ones, in order.
 func (s *tableRows) sweep(since uint64) {
 	kept := 0
 	for slot, row := range s.rows {
@@ -332,5 +332,5 @@ func (s *tableRows) sweep(since uint64) {
 	s.rows, s.state, s.cells = s.rows[:kept], s.state[:kept], s.cells[:kept*s.table.Cols]
 }
 
-// Cols returns how many cells a row has.
+// Cols returns a row's number of cells.
 func (c *Cache) Cols(k ps.Key) int { return c.schema.Cols(k) }

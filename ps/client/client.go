@@ -1,5 +1,5 @@
-// Package client is how a worker process reaches the parameter servers: it reads rows that are fresh enough,
-// and contributes a clock's updates so that they count once or not at all, whatever moves or fails meanwhile.
+// Package client connects a worker process to the parameter servers: it reads rows that are fresh enough, and
+// contributes a clock's updates so that they count once or not at all, whatever moves or fails meanwhile.
 //
 // It follows routes and never makes one. It knows nothing about what the numbers mean.
 package client
@@ -17,39 +17,39 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// Errors on which the worker, not the client, must do something else. Others are those of package ps.
+// Errors that the worker, not the client, must handle. Others are in package ps.
 var (
-	// ErrStale: the generation has ended. The worker waits for the news of the recovery.
+	// ErrStale: the generation has ended. The worker waits for the recovery's announcement.
 	ErrStale = wire.ErrStale
-	// ErrFenced: this incarnation was given up. The process must rejoin empty.
+	// ErrFenced: this incarnation was abandoned. The process must rejoin empty.
 	ErrFenced = ps.ErrFenced
 	// ErrClosed: Close was called.
 	ErrClosed = wire.ErrClosed
 )
 
-// Config is what a client is made from.
+// Config configures a client.
 type Config struct {
 	Schema ps.Schema
 	Job    uint64
 	Log    *slog.Logger // nil: none
-	// Incarnation is the worker's: what it reads says which of its own contributions it holds.
+	// Incarnation is the worker's: answers tell which of its own contributions they include.
 	Incarnation ps.Incarnation
-	// Transport of contributions. What it cannot carry goes whole.
+	// Transport of contributions. Values that it cannot represent are sent whole.
 	Transport ps.Transport
-	// MaxBody is the longest body of a frame, in bytes; 0 = wire.MaxBody. Larger reads and contributions travel in pieces.
+	// MaxBody is the longest body of a frame, in bytes; 0 = wire.MaxBody. Larger reads and contributions are split.
 	MaxBody int
-	Dial    wire.Dialer // nil: TCP, or a Unix socket where the server is on this host
-	TLS     *tls.Config // nil: none. With it, everything goes by TCP
-	// Local gives the server of this process, if it is that one, to ask it without a network. Nil: none.
+	Dial    wire.Dialer // nil: TCP, or a Unix socket if the server is on this host
+	TLS     *tls.Config // nil: none. With it, everything uses TCP
+	// Local returns the server of this process if it has that id, to call it without a network. Nil: no local server.
 	Local func(ps.ServerID) wire.Caller
-	// Panicked is called for panics in the client's goroutines; those of a caller's are the caller's.
+	// Panicked is called for panics in the client's goroutines, not in its callers'.
 	Panicked wire.Panicked
 }
 
 // PartitionSums are a contribution's updates of one partition.
 type PartitionSums = wire.PartitionSums
 
-// Client is one worker process's way to all servers. Its methods may be called by several goroutines.
+// Client is a worker process's connection to all servers. It is safe for concurrent use.
 type Client struct {
 	cfg     Config
 	schema  ps.Schema
@@ -57,26 +57,26 @@ type Client struct {
 	links   wire.Links
 	traffic wire.Traffic
 	layouts sync.Pool // *layout
-	// contributions are those that have ended.
+	// contributions are reused ones.
 	contributions sync.Pool // *contribution
 
 	mu         sync.Mutex
 	generation ps.Generation
 	routed     bool
 	version    uint64
-	owners     []server      // Index: Partition; what the route says, and since then the servers themselves
-	changed    chan struct{} // closed and replaced when a route comes
+	owners     []server      // Index: Partition; from the route, updated by the servers themselves
+	changed    chan struct{} // closed and replaced when a route arrives
 	flights    map[*flight]struct{}
 	closed     bool
 }
 
-// server is where requests go.
+// server is the destination of requests.
 type server struct {
 	id      ps.ServerID
 	address string
 }
 
-// New returns a client that knows no route yet: its methods wait for one.
+// New returns a client without a route: its methods wait for one.
 func New(cfg Config) *Client {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -98,7 +98,7 @@ func New(cfg Config) *Client {
 	return c
 }
 
-// Close ends everything that is under way and waits for the client's goroutines.
+// Close ends everything in progress and waits for the client's goroutines.
 func (c *Client) Close() {
 	c.mu.Lock()
 	if !c.closed {
@@ -115,8 +115,8 @@ func (c *Client) Traffic() (in, out int64) { return c.traffic.In.Load(), c.traff
 // Requests returns how many requests went out over the network.
 func (c *Client) Requests() int64 { return c.traffic.Requests.Load() }
 
-// SetRoute sets which server owns each partition, and the servers' addresses. Requests that are under way to servers that have been replaced are sent
-// again to the new ones. A route older than the present one is ignored.
+// SetRoute sets which server owns each partition, and the servers' addresses. Requests in progress to servers that were
+// replaced are sent again to the new ones. A route older than the present one is ignored.
 func (c *Client) SetRoute(generation ps.Generation, route ps.Route, peers map[ps.ServerID]string) {
 	c.mu.Lock()
 	if generation < c.generation || c.routed && generation == c.generation && route.Version < c.version {
@@ -143,10 +143,10 @@ func (c *Client) SetRoute(generation ps.Generation, route ps.Route, peers map[ps
 // view is the client's knowledge at one moment.
 type view struct {
 	owners  []server
-	changed chan struct{} // closed with the next route
+	changed chan struct{} // closed when the next route arrives
 }
 
-// look waits until there is a route of a generation, and copies it into owners.
+// look waits for a route of a generation, and copies it to owners.
 func (c *Client) look(ctx context.Context, generation ps.Generation, owners []server) (view, error) {
 	for {
 		c.mu.Lock()
@@ -170,8 +170,8 @@ func (c *Client) look(ctx context.Context, generation ps.Generation, owners []se
 	}
 }
 
-// learn records where a partition has moved, by an answer to b; unless a route has come since b was sent, which may name the server
-// that answered because the move was taken back.
+// learn records a partition's new server from an answer to b; unless a route has arrived since b was sent, which may
+// name the answering server because the move was cancelled.
 func (c *Client) learn(p ps.Partition, b batch, to server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +180,7 @@ func (c *Client) learn(p ps.Partition, b batch, to server) {
 	}
 }
 
-// flight is a call that is under way.
+// flight is a call in progress.
 type flight struct {
 	generation ps.Generation
 	to         server
@@ -188,7 +188,7 @@ type flight struct {
 	cancel     context.CancelFunc
 }
 
-// call asks a server once. It is cut short when the route no longer gives that server all of the partitions.
+// call sends a server one request. It is cancelled if the route no longer assigns all of the partitions to that server.
 func (c *Client) call(
 	ctx context.Context, generation ps.Generation, to server, partitions []ps.Partition, request wire.Message,
 ) (wire.Message, error) {
@@ -214,7 +214,7 @@ func (c *Client) call(
 	return link.Call(ctx, generation, request)
 }
 
-// depart registers a call, unless it is of no use any more.
+// depart registers a call, unless it is obsolete.
 func (c *Client) depart(f *flight) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,7 +231,7 @@ func (c *Client) arrive(f *flight) {
 	delete(c.flights, f)
 }
 
-// current reports whether a call still asks the right server. The caller holds mu.
+// current reports whether a call still goes to the right server. The caller holds mu.
 func (c *Client) current(f *flight) bool {
 	if c.closed || c.generation != f.generation {
 		return false
@@ -244,18 +244,18 @@ func (c *Client) current(f *flight) bool {
 	return true
 }
 
-// wake ends pauses, and calls that are of no use any more. The caller holds mu.
+// wake ends pauses and obsolete calls. The caller holds mu.
 func (c *Client) wake() {
 	close(c.changed)
 	c.changed = make(chan struct{})
-	for f := range c.flights { // any order: each is on its own
+	for f := range c.flights { // any order: they are independent
 		if !c.current(f) {
 			f.cancel()
 		}
 	}
 }
 
-// fatal reports whether a failed request must not simply be sent again.
+// fatal reports whether a failed request must not simply be retried.
 func fatal(err error) bool {
 	for _, reason := range []error{ErrStale, ErrFenced, ps.ErrInvalid, ps.ErrOverflow, wire.ErrRefused, wire.ErrInternal} {
 		if errors.Is(err, reason) {
@@ -268,18 +268,18 @@ func fatal(err error) bool {
 // attempts paces the rounds of one operation.
 type attempts struct {
 	pause time.Duration
-	hops  int // rounds in a row that only followed moved partitions
+	hops  int // consecutive rounds that only followed moved partitions
 }
 
 const (
 	firstPause = 2 * time.Millisecond
 	maxPause   = 200 * time.Millisecond
-	// maxHops is how often news of moves is followed without a pause: servers whose news is old could send the
+	// maxHops is how many moves are followed without a pause: servers with outdated information could send the
 	// client in a circle.
 	maxHops = 4
 )
 
-// outcome of a round, the best first.
+// outcome is the result of a round, best first.
 type outcome int
 
 const (

@@ -9,50 +9,51 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// standing is how far a contribution has come in one partition.
+// standing is a contribution's state in one partition.
 type standing uint8
 
 const (
-	unknown standing = iota // not there, for all that is known
+	unknown standing = iota // not there, as far as is known
 	staged
 	committed
 )
 
-// pieces are how much of a partition's sums its owner has, of those that are not staged.
+// pieces describes how much of a partition's sums its owner has, without staged ones.
 type pieces struct {
-	sent  uint32  // pieces that it has
+	sent  uint32  // number of pieces that it has
 	rest  ps.Sums // what it lacks, once it has some
-	after ps.Sums // what it will lack when it has the piece under way
+	after ps.Sums // what it will lack after the piece in progress
 }
 
-// contribution is one on its way.
+// contribution is a contribution in progress.
 type contribution struct {
 	client     *Client
 	generation ps.Generation
-	stage      wire.Stage     // but for Partitions
+	stage      wire.Stage     // without Partitions
 	sums       []ps.Sums      // Index: Partition
 	standing   []standing     // Index: Partition
 	pieces     []pieces       // Index: Partition
-	partitions []ps.Partition // scratch: those of a round
+	partitions []ps.Partition // scratch: the partitions of a round
 	owners     []server       // scratch
 }
 
-// Contribute makes the updates of a set of splits for one clock count, all or none. Every partition of the schema takes
+// Contribute commits the updates of a set of splits for one clock, all or none. Every partition of the schema takes
 // part, with rows or without, since each counts the splits that have finished a clock.
 //
-// Invariant: no partition commits before every partition holds its part, unseen. So if this worker dies, the controller can always settle
-// (training.settling): if any has committed, all can; if none has, all can drop it.
+// Invariant: no partition commits before every partition has its part, not yet visible. So if this worker dies, the
+// controller can always settle (training.settling): if any partition has committed, all can; if none has, all can drop
+// it.
 //
 //  1. Each owner is sent its parts, in as many messages as they take, and answers that they are staged, or were committed before.
 //  2. When all are staged, each owner is sent the commit. One owner of all partitions does both by one message.
 //  3. An owner that answers "not staged" took over in between: it is sent its parts again, though others have committed. A partition that has
 //     moved is followed.
 //
-// Nothing counts twice: an owner knows the last sequence number of each incarnation, and a backup that was promoted, which does not, knows
-// by the marks how far each split had come (ps.Shard).
+// Nothing counts twice: an owner knows the last sequence number of each incarnation, and a promoted backup, which does
+// not, knows from the marks how far each split had come (ps.Shard).
 //
-// It returns when all have committed. It may be called again with the same arguments after an error. ErrStale: the
-// generation has ended, and with it this work. Sums must not be changed while it runs.
+// It returns once all have committed. After an error it may be called again with the same arguments. ErrStale: the
+// generation has ended, and this work is void. Sums must not be changed while it runs.
 func (c *Client) Contribute(
 	ctx context.Context, generation ps.Generation, incarnation ps.Incarnation, sequence uint64, clock ps.Clock,
 	splits []ps.Split, sums []PartitionSums,
@@ -75,7 +76,7 @@ func (c *Client) Contribute(
 	return nil
 }
 
-// begin makes it a new one.
+// begin initialises a new contribution.
 func (k *contribution) begin(c *Client, generation ps.Generation) {
 	n := c.schema.Partitions
 	k.client, k.generation = c, generation
@@ -85,7 +86,7 @@ func (k *contribution) begin(c *Client, generation ps.Generation) {
 	clear(k.pieces)
 }
 
-// check refuses what no server would take, and sorts the sums by partition.
+// check rejects what every server would reject, and sorts the sums by partition.
 func (k *contribution) check(sums []PartitionSums) error {
 	if len(k.stage.Splits) == 0 {
 		return fmt.Errorf("%w: no split", ps.ErrInvalid)
@@ -103,8 +104,8 @@ func (k *contribution) check(sums []PartitionSums) error {
 	return nil
 }
 
-// run stages wherever it is not staged yet, and commits once it is staged everywhere. An owner may be
-// replaced between the two: the new one is given the contribution again, even if others have committed it.
+// run stages the contribution in each partition, and commits it once it is staged everywhere. An owner may
+// be replaced between the two: the new one gets the contribution again, even if others have committed it.
 func (k *contribution) run(ctx context.Context) error {
 	var pace attempts
 	for {
@@ -128,7 +129,7 @@ func (k *contribution) run(ctx context.Context) error {
 	}
 }
 
-// list makes partitions those with a standing, and reports whether there are any.
+// list sets partitions to those with a standing, and reports whether there are any.
 func (k *contribution) list(want standing) bool {
 	k.partitions = k.partitions[:0]
 	for p, standing := range k.standing {
@@ -139,7 +140,7 @@ func (k *contribution) list(want standing) bool {
 	return len(k.partitions) > 0
 }
 
-// stageBatch gives a server its parts, in as many messages as they take.
+// stageBatch sends a server its parts, in as many messages as needed.
 func (k *contribution) stageBatch(ctx context.Context, b batch) (outcome, error) {
 	worst := progress
 	for left := b.partitions; len(left) > 0; {
@@ -148,7 +149,7 @@ func (k *contribution) stageBatch(ctx context.Context, b batch) (outcome, error)
 		last := request.Partitions[len(request.Partitions)-1]
 		part := batch{to: b.to, partitions: left[:len(request.Partitions)], changed: b.changed}
 		var message wire.Message = &request.Stage
-		if len(request.Partitions) == len(k.sums) && last.Piece == 0 && !last.More { // all of it: the server can commit at once
+		if len(request.Partitions) == len(k.sums) && last.Piece == 0 && !last.More { // everything was sent: the server can commit at once
 			message = request
 		}
 		o, err := k.ask(ctx, part, message, staged)
@@ -157,7 +158,7 @@ func (k *contribution) stageBatch(ctx context.Context, b batch) (outcome, error)
 			return worst, err
 		}
 		left = left[len(part.partitions):]
-		if last.More && k.pieces[last.Partition].sent > last.Piece { // the next piece of the same
+		if last.More && k.pieces[last.Partition].sent > last.Piece { // the next piece of the same partition
 			left = b.partitions[len(b.partitions)-len(left)-1:]
 		}
 	}
@@ -167,7 +168,7 @@ func (k *contribution) stageBatch(ctx context.Context, b batch) (outcome, error)
 // partBytes estimates the size of a partition's part of a message without its sums.
 const partBytes = 40
 
-// fill returns what the next message has of partitions: several that fit it, or a piece of the first.
+// fill returns the next message's parts of partitions: several that fit, or a piece of the first.
 func (k *contribution) fill(partitions []ps.Partition) (parts []wire.PartitionSums) {
 	room := wire.Piece(k.client.cfg.MaxBody)
 	for i, p := range partitions {
@@ -198,7 +199,7 @@ func (k *contribution) commitBatch(ctx context.Context, b batch) (outcome, error
 	return k.ask(ctx, b, request, committed)
 }
 
-// ask sends a request; partitions where it went well get a standing.
+// ask sends a request; partitions that succeed get a standing.
 func (k *contribution) ask(ctx context.Context, b batch, request wire.Message, then standing) (outcome, error) {
 	c := k.client
 	answer, err := c.call(ctx, k.generation, b.to, b.partitions, request)

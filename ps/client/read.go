@@ -9,13 +9,13 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// Rows are what Read fetched: the rows in the order of the keys, one after another in Values. The memory is
-// used again when they are given to another Read.
+// Rows are the result of Read: the rows in the order of the keys, concatenated in Values. Another Read
+// reuses the memory.
 type Rows struct {
 	Keys   []ps.Key
 	Values []float32
-	Stamps []ps.Stamp // Index: Partition; which work the rows of each hold
-	starts []int      // Index: as Keys, and one more
+	Stamps []ps.Stamp // Index: Partition; which work its rows include
+	starts []int      // Index: as Keys, plus one at the end
 }
 
 // At returns the row of Keys[i]. Changing it changes Values.
@@ -46,13 +46,13 @@ func (r *Rows) reset(schema *ps.Schema, keys []ps.Key, stored bool) error {
 // layout groups keys by partition.
 type layout struct {
 	owners     []server
-	partition  []ps.Partition // of each key
-	begins     []int          // Index: Partition, and one more: where its keys begin in order
+	partition  []ps.Partition // by key
+	begins     []int          // Index: Partition, plus one at the end: where its keys begin in order
 	order      []int          // indices of keys, by partition
-	partitions []ps.Partition // what is still to be read
+	partitions []ps.Partition // still to be read
 	left       []bool         // Index: Partition; the same as a set
-	torn       []bool         // Index: Partition; its pieces hold different work, and it is to be read again
-	keys       []ps.Key       // of partitions, in their order
+	torn       []bool         // Index: Partition; its pieces include different work, and it must be read again
+	keys       []ps.Key       // for partitions, in their order
 	keyBegins  []int          // Index: Partition; where its keys begin in keys
 }
 
@@ -72,7 +72,7 @@ func (l *layout) group(schema *ps.Schema, keys []ps.Key) {
 	for p := range n {
 		l.left[p] = l.begins[p+1] > 0
 		l.begins[p+1] += l.begins[p]
-		l.keyBegins[p] = l.begins[p] // borrowed: the next free place in order
+		l.keyBegins[p] = l.begins[p] // temporarily: the next free place in order
 	}
 	for i, p := range l.partition {
 		l.order[l.keyBegins[p]] = i
@@ -94,7 +94,7 @@ func (l *layout) next() bool {
 // of returns the indices of a partition's keys.
 func (l *layout) of(p ps.Partition) []int { return l.order[l.begins[p]:l.begins[p+1]] }
 
-// gather puts the keys in the order of partitions, so that each server's are in one piece.
+// gather orders the keys by partition, so that each server's are contiguous.
 func (l *layout) gather(keys []ps.Key) {
 	l.keys = l.keys[:0]
 	for _, p := range l.partitions {
@@ -105,8 +105,8 @@ func (l *layout) gather(keys []ps.Key) {
 	}
 }
 
-// into returns the memory of a server's rows, in the order of its answer, if that is worth it: rows that are dense and not
-// in many short pieces.
+// into returns the memory for a server's rows, in the order of its answer, if that is worth it: if rows are dense and
+// not in many short pieces.
 func (l *layout) into(c *Client, spans []span, dst *Rows, keys int) [][]float32 {
 	if len(dst.Values) < placeCells {
 		return nil
@@ -136,20 +136,20 @@ func (l *layout) into(c *Client, spans []span, dst *Rows, keys int) [][]float32 
 }
 
 const (
-	// placeCells and placePiece are from how many cells, and from how many to a piece of memory, on values are read to where
-	// they belong; fewer are cheaper to copy.
+	// placeCells and placePiece are the least numbers of cells, in total and per piece of memory, for which values are
+	// read to their destination; fewer are cheaper to copy.
 	placeCells = 8 << 10
 	placePiece = 128
 )
 
-// Read fetches rows as work of a clock may see them, into dst: one message for each server that has some. It
-// waits until they are fresh enough, and through moves and failures until ctx is done or the generation has
+// Read reads rows as work of a clock may see them, into dst: one message for each server that has some. It
+// waits until they are fresh enough, across moves and failures, until ctx is done or the generation has
 // ended (ErrStale).
 func (c *Client) Read(ctx context.Context, generation ps.Generation, clock ps.Clock, keys []ps.Key, dst *Rows) error {
 	return c.read(ctx, generation, clock, keys, false, dst)
 }
 
-// read is Read or, for whole rows as they are stored, of the folded state.
+// read is Read or, for whole rows in stored form, reads the folded state.
 func (c *Client) read(
 	ctx context.Context, generation ps.Generation, clock ps.Clock, keys []ps.Key, stored bool, dst *Rows,
 ) error {
@@ -177,16 +177,16 @@ func (c *Client) read(
 	return nil
 }
 
-// span is a piece of a partition's keys that one message asks for.
+// span is a piece of a partition's keys in one message.
 type span struct {
 	partition ps.Partition
-	from, to  int // of layout.of
+	from, to  int // indices into layout.of
 }
 
 // spanBytes estimates the size of a partition's part of an answer without its rows.
 const spanBytes = 40
 
-// spans appends what one message asks for: whole partitions that fit it, or a piece of one. It begins behind from.
+// spans appends the contents of one message: whole partitions that fit, or a piece of one. It starts after from.
 func (l *layout) spans(c *Client, stored bool, keys []ps.Key, partitions []ps.Partition, from int, to []span) []span {
 	room := wire.Piece(c.cfg.MaxBody)
 	for i, p := range partitions {
@@ -207,7 +207,7 @@ func (l *layout) spans(c *Client, stored bool, keys []ps.Key, partitions []ps.Pa
 				break
 			}
 		}
-		if end < len(indices) && i > 0 { // the next message begins with it
+		if end < len(indices) && i > 0 { // the next message starts with it
 			return to
 		}
 		to = append(to, span{p, begin, end})
@@ -218,8 +218,8 @@ func (l *layout) spans(c *Client, stored bool, keys []ps.Key, partitions []ps.Pa
 	return to
 }
 
-// readBatch requests a server's rows in as many messages as that takes. A partition that takes several is
-// read when all are answered, and by the same work of the reader's own: between two messages some may have
+// readBatch requests a server's rows in as many messages as needed. A partition that needs several is read
+// once all are answered and include the same of the reader's own work: between two messages some may have
 // been committed.
 func (c *Client) readBatch(
 	ctx context.Context, generation ps.Generation, clock ps.Clock, stored bool, l *layout, b batch, dst *Rows,
@@ -293,8 +293,8 @@ func (c *Client) readSpans(
 	return o, err
 }
 
-// arrived notes that the rows of a span are here. A partition is read with the last of its spans, if the rows of all hold the
-// same of the reader's own work, and then all work through the lowest of their clocks.
+// arrived records the arrival of a span's rows. A partition is complete with the last of its spans, if all their rows
+// include the same of the reader's own work; they then include all work through the lowest of their clocks.
 func (l *layout) arrived(sp span, stamp ps.Stamp, dst *Rows) {
 	p := sp.partition
 	switch have := &dst.Stamps[p]; {
@@ -310,12 +310,12 @@ func (l *layout) arrived(sp span, stamp ps.Stamp, dst *Rows) {
 	}
 }
 
-// tableChunk is about how many values ReadTable asks for at once.
+// tableChunk is about how many values ReadTable requests at a time.
 const tableChunk = 1 << 18
 
-// ReadTable returns every row of a table in order, touched or not, as it is once a clock is folded. It is for the end of training,
-// or a pause in it: otherwise later rows may be newer than earlier ones. Rows of a table with a rule are whole, with the rule's own
-// state (ps.Table.Seen gives their columns). Each must not keep the slice.
+// ReadTable passes on every row of a table in order, touched or not, as of a folded clock. It is for the end of
+// training, or a pause in it: otherwise later rows may be newer than earlier ones. Rows of a table with a rule are
+// whole, with the rule's own state (ps.Table.Seen gives their columns). Each must not keep the slice.
 func (c *Client) ReadTable(
 	ctx context.Context, generation ps.Generation, folded ps.Clock, table ps.TableID,
 	each func(row ps.RowID, values []float32) error,

@@ -7,7 +7,7 @@ type Stock struct {
 	Generation ps.Generation
 	Suspended  bool // between FenceGeneration and Recover
 	Version    uint64
-	Named      ps.Clock // the cut that is named or on its way to the backups; 0 = none
+	Named      ps.Clock // the cut that is named or in transit to the backups; 0 = none
 	Owned      []ps.OwnedPartition
 	Backups    []ps.BackupHolding
 }

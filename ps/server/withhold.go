@@ -4,5 +4,5 @@ package server
 
 import "github.com/tierml/tierml/ps"
 
-// withholds is for programs that are built for drills.
+// withholds always returns false except in programs built for drills.
 func (*Server) withholds(ps.Partition) bool { return false }

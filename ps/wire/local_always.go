@@ -2,5 +2,5 @@
 
 package wire
 
-// alwaysTCP is for programs that are built for drills: TCP connections can be broken from outside, Unix sockets cannot.
+// alwaysTCP is set in programs built for drills: TCP connections can be broken from outside, Unix sockets cannot.
 const alwaysTCP = false

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// platforms are the systems of wheels (PEP 425). The program is static: any C library will do. Go 1.26 needs macOS 12.
+// platforms are wheels' names of systems (PEP 425). The program is static, so any C library will do. Go 1.26 needs
+// macOS 12.
 var platforms = map[string]string{
 	"linux/amd64": "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64", "linux/arm64": "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64",
 	"darwin/amd64": "macosx_12_0_x86_64", "darwin/arm64": "macosx_12_0_arm64",

@@ -23,7 +23,7 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// strict forbids browsers to load anything from elsewhere or to store anything.
+// strict keeps browsers from loading anything from elsewhere and from storing anything.
 func strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -58,7 +58,7 @@ func pack(kind string, plain []byte) *content {
 	return c
 }
 
-// send sends the content, or that the client's copy is current.
+// send sends the content, or the status that the client's copy is current.
 func (c *content) send(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("ETag", c.tag)

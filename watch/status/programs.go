@@ -21,7 +21,7 @@ type ProgramRow struct {
 	Code     int      `json:"exit_code"`
 	Bytes    int64    `json:"state_bytes"`
 	Saved    int64    `json:"saved"`              // step of the newest state
-	Manifest string   `json:"manifest,omitempty"` // of that
+	Manifest string   `json:"manifest,omitempty"` // its manifest
 	Digest   string   `json:"digest,omitempty"`
 	Why      string   `json:"why,omitempty"`
 }

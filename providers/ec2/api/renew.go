@@ -15,7 +15,7 @@ import (
 // renewChunk is how many machines one call tags. EC2 allows a thousand.
 const renewChunk = 500
 
-// Renew extends until when machines are wanted, and records their current owner: the tags tierml:expires and tierml:generation.
+// Renew extends machines' leases, and records their current owner: the tags tierml:expires and tierml:generation.
 func (c *Cloud) Renew(ctx context.Context, generation string, until time.Time, ids ...provisioner.InstanceID) error {
 	names := make([]string, 0, len(ids))
 	for _, id := range ids {

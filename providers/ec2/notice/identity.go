@@ -44,7 +44,7 @@ func identityFailure(err error) error {
 	return fmt.Errorf("asking the instance metadata service who this machine is: %w", err)
 }
 
-// ReadUserData returns what the machine was launched with; nil when that was nothing.
+// ReadUserData returns the user data that the machine was launched with; nil = none.
 func ReadUserData(ctx context.Context, c Config) ([]byte, error) {
 	s := newService(c, readAttempts)
 	defer s.close()
@@ -55,7 +55,7 @@ func ReadUserData(ctx context.Context, c Config) ([]byte, error) {
 	return data, nil
 }
 
-// instanceID returns the machine's own name.
+// instanceID returns the machine's own id.
 func (s *service) instanceID(ctx context.Context) (provisioner.InstanceID, error) {
 	id, err := s.must(ctx, "instance-id")
 	if err == nil && !strings.HasPrefix(id, "i-") {

@@ -1,9 +1,9 @@
-// Package notice is what a machine on EC2 can learn about itself from the instance metadata service: that it
-// will be taken back, its identity, and what it was given to do. It runs inside the machine and needs no
-// credentials. It knows nothing about the EC2 API, whose client is very large; providers/ec2/api has that.
+// Package notice reads what a machine on EC2 can learn about itself from the instance metadata service: that
+// it will be reclaimed, its identity, and its user data. It runs inside the machine and needs no
+// credentials. It does not use the EC2 API, whose client is very large; providers/ec2/api does.
 //
-// The service is found as the AWS SDK does it: AWS_EC2_METADATA_SERVICE_ENDPOINT in the environment, else
-// the link-local address of EC2. Only version 2 of its protocol (with session tokens) is spoken.
+// The service is found as the AWS SDK finds it: AWS_EC2_METADATA_SERVICE_ENDPOINT in the environment,
+// else the link-local address of EC2. It uses only version 2 of the protocol (with session tokens).
 package notice
 
 import (
@@ -24,24 +24,24 @@ const (
 	pathRebalance       = "events/recommendations/rebalance"
 )
 
-// DefaultInterval is how often the service is queried. EC2 recommends 5 s; a second costs little and is a
-// second more for the flush.
+// DefaultInterval is how often the service is queried. EC2 recommends 5 s; a second costs little and
+// gains time for the flush.
 const DefaultInterval = time.Second
 
 // Config of the metadata client.
 type Config struct {
 	// Endpoint replaces the address of the service; "" = as the SDK finds it.
 	Endpoint string
-	// Interval is how often Watch asks, wall-clock; 0 = DefaultInterval.
+	// Interval is how often Watch polls, wall-clock; 0 = DefaultInterval.
 	Interval time.Duration
-	// Report gets failures that Watch survives, such as an answer that makes no sense; nil = they are
-	// dropped. The same failure on end is reported once.
+	// Report gets failures that Watch survives, such as a malformed answer; nil = dropped. A repeated
+	// failure is reported once.
 	Report func(error)
 }
 
-// Watch calls f for each notice that concerns this machine, until ctx is done: then it returns nil. Each is
-// reported once; an Eviction is reported again only when its deadline becomes earlier. Nothing that the service
-// answers ends the watch. f is never called concurrently.
+// Watch calls f for each notice that concerns this machine, until ctx is done, and then returns nil. It reports
+// each notice once; an Eviction is reported again only if its deadline becomes earlier. No response from the
+// service ends the watch. f is never called concurrently.
 func Watch(ctx context.Context, c Config, f func(provisioner.Notice)) error {
 	w := watcher{service: newService(c, watchAttempts), config: c, tell: f}
 	defer w.service.close()
@@ -61,7 +61,7 @@ func Watch(ctx context.Context, c Config, f func(provisioner.Notice)) error {
 	}
 }
 
-// watcher is the memory of one Watch.
+// watcher is the state of one Watch.
 type watcher struct {
 	service    *service
 	config     Config
@@ -115,8 +115,8 @@ func (w *watcher) complain(text string) {
 	w.complaint = text
 }
 
-// eviction asks whether and when this machine ends. spot/instance-action says it in full; the older
-// spot/termination-time is read where the former has nothing or makes no sense.
+// eviction returns whether and when this machine ends. spot/instance-action has the details; the
+// older spot/termination-time is read if the former is missing or malformed.
 func (w *watcher) eviction(ctx context.Context) (deadline time.Time, evicted bool, err error) {
 	answer, found, err := w.service.get(ctx, pathInstanceAction)
 	if err == nil && found {
@@ -136,7 +136,7 @@ func (w *watcher) eviction(ctx context.Context) (deadline time.Time, evicted boo
 	return time.Time{}, false, err
 }
 
-// rebalance asks whether the machine is at a raised risk.
+// rebalance reports whether the machine is at elevated risk.
 func (w *watcher) rebalance(ctx context.Context) (bool, error) {
 	answer, found, err := w.service.get(ctx, pathRebalance)
 	if err != nil || !found {
@@ -190,7 +190,7 @@ func parseTime(path, text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// shorten keeps a message readable whatever the answer was.
+// shorten keeps a message readable, whatever the answer.
 func shorten(s string) string {
 	const most = 80
 	if len(s) > most {

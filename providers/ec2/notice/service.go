@@ -30,11 +30,11 @@ const (
 const (
 	dialTimeout   = time.Second
 	answerTimeout = 2 * time.Second
-	// questionTimeout is for all tries.
+	// questionTimeout covers all tries.
 	questionTimeout = 5 * time.Second
 )
 
-// Tries per question: a watch asks again soon anyway, and must not be late with the next question.
+// Tries per query: a watch polls again soon anyway, and must not be late for the next one.
 const (
 	watchAttempts = 2
 	readAttempts  = 5
@@ -46,14 +46,14 @@ type service struct {
 	transport *http.Transport
 }
 
-// newService makes a client that tries so often; close it after use. It must be twice at least: an outdated
-// session token shows by a refusal.
+// newService makes a client with that many tries per query; close it after use. They must be at least two:
+// a refusal reveals an outdated session token.
 func newService(c Config, attempts int) *service {
 	transport := &http.Transport{ // no proxy: the service is this machine's own
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()
-			return marked.Dial(ctx, network, address) // a machine that is a process has a service on its host
+			return marked.Dial(ctx, network, address) // a machine that is a process has its service on its host
 		},
 		ResponseHeaderTimeout: answerTimeout,
 	}
@@ -61,14 +61,14 @@ func newService(c Config, attempts int) *service {
 		Endpoint:       cmp.Or(c.Endpoint, os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT")), // as the SDK finds it
 		HTTPClient:     &http.Client{Transport: transport},
 		Retryer:        retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = attempts }),
-		EnableFallback: aws.FalseTernary, // never version 1, which answers any request that others make us send
+		EnableFallback: aws.FalseTernary, // never version 1, which would answer requests that others trick us into sending
 	})
 	return &service{client: client, transport: transport}
 }
 
 func (s *service) close() { s.transport.CloseIdleConnections() }
 
-// get reads a value; it is not found when the service has none, which for notices is the normal case.
+// get reads a value; found is false if the service has none, which is normal for notices.
 func (s *service) get(ctx context.Context, path string) (value string, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
@@ -108,7 +108,7 @@ func (s *service) userData(ctx context.Context) ([]byte, error) {
 	return readAll(out.Content, maxUserData)
 }
 
-// late says of an error that time ran out, which the library does not where it requests its token.
+// late adds to an error that time ran out, which the library omits when it requests its token.
 func late(ctx context.Context, err error) error {
 	if why := ctx.Err(); why != nil && !errors.Is(err, why) {
 		return fmt.Errorf("%w: %w", why, err)
