@@ -84,13 +84,13 @@ func (p *Program) keys(m *part, keys []ps.Key) []ps.Key {
 	return keys
 }
 
-// Needs lists the blocks of the examples' features and those of this split's own state.
+// Needs lists the blocks of the examples' features and those that this split keeps.
 func (s *split) Needs(_ ps.Clock, keys []ps.Key) []ps.Key { return s.program.keys(&s.train, keys) }
 
 // EvalNeeds lists the blocks of the held-out examples' features.
 func (s *split) EvalNeeds(keys []ps.Key) []ps.Key { return s.program.keys(&s.test, keys) }
 
-// Run adds the gradient of all examples; without a rule it updates this split's weights.
+// Run adds the gradient of all examples; without a rule it updates the weights that this split keeps.
 func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, error) {
 	if c < 1 {
 		return apps.Stats{}, fmt.Errorf("clock %d: the first one is 1", c)
