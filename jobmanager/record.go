@@ -20,7 +20,7 @@ const (
 	outputFile    = "run.log"         // in the logs: the run's output
 )
 
-// record is what must outlive this process about a job. The run's result is in its journal.
+// record is what is known about a job and must survive this process. The run's result is in its journal.
 type record struct {
 	ID        string    `json:"id"`     // the name of the run's directory
 	Number    int64     `json:"number"` // in the order of submission
@@ -57,7 +57,8 @@ type record struct {
 	Deleted *dashboard.Summary `json:"deleted,omitempty"`
 }
 
-// hostFaults says since when starts have failed by a fault of the host, a store or a cloud, and how many; they are not in Fruitless.
+// hostFaults counts consecutive starts that failed because of the host, a store or a cloud, and records since when;
+// they are not in Fruitless.
 type hostFaults struct {
 	HostSince  *time.Time `json:"host_since,omitempty"`
 	HostFaults int        `json:"host_faults,omitempty"`

@@ -65,8 +65,8 @@ func (h *Halting) export(t *Training) {
 	})
 }
 
-// exportWithin is how long, in wall-clock time, saving the model is tried. The machines may hold its only copy, and a full disk or an
-// unresponsive store can be fixed meanwhile.
+// exportWithin is how long, in wall-clock time, a run retries saving the model. The machines may hold its only copy,
+// and a full disk or an unresponsive store can be fixed meanwhile.
 const exportWithin = 10 * time.Minute
 
 // tryAgain schedules a retry of a failed export, and reports whether there is time for it.
@@ -176,8 +176,9 @@ func (h *Halting) takeOver(t *Training) {
 	t.layOut()
 }
 
-// exportPatience returns how long saving is tried, in market time. An owner that does not answer may be dead: it is given up within three
-// times DeadAfter (see patience), and the recovery that follows saves the model from its backup. So retries never end before that.
+// exportPatience returns how long a run retries saving, in market time. An owner that does not answer may be dead: it
+// is given up within three times DeadAfter (see patience), and the recovery that follows saves the model from its
+// backup. So retries never end before that.
 func (c *Config) exportPatience() time.Duration {
 	return max(c.Market(exportWithin), 4*c.DeadAfter)
 }

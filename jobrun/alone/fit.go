@@ -116,7 +116,7 @@ func newTrainPlace(o Options, job *config.Job) (trainPlace, error) {
 	if location.SameFile(o.Output, job.Train.Data) {
 		return trainPlace{}, exitcode.Wrong(fmt.Errorf("--into %s: the output file would overwrite the job's data; name another file", o.Output))
 	}
-	if err := atomicfile.Probe(o.Output); err != nil { // not hours later
+	if err := atomicfile.Probe(o.Output); err != nil { // fail now rather than hours later
 		return trainPlace{}, fmt.Errorf("--into: %w", err)
 	}
 	splits, err := os.MkdirTemp("", "tierml-train-")

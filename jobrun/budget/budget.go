@@ -1,6 +1,6 @@
-// Package budget watches a run's spending: in total, and per hour at present prices. It is fed the journal's entries and returns what to
-// do: warn, shrink, continue, stop, each with its figures. The end at the total is up to the controller (elasticity/fleet), which buys by
-// it.
+// Package budget watches a run's spending: in total, and per hour at present prices. It is fed the journal's entries
+// and returns what to do: warn, shrink, continue, stop, each with its figures. The controller (elasticity/fleet), which
+// considers the total when it buys, decides the end at the total.
 //
 // It is a plain value: its time is that of the entries, and the same entries give the same decisions. It knows nothing about how a run is
 // paused or stopped.
@@ -246,7 +246,7 @@ func (g *Guard) fleet() (perHour market.USD, known bool) {
 	type offer struct {
 		pool  market.Pool
 		each  market.USD
-		units int // that one machine counts for
+		units int // units that one machine counts for
 	}
 	var offers []offer
 	for _, pool := range slices.SortedFunc(maps.Keys(g.gave), market.Pool.Compare) {

@@ -1,9 +1,10 @@
-// Program aggregation replays arrivals of two clusters' traces through the book of shared hosts, as it runs: how many servers fewer serve the jobs than they request.
-// It is section 5.2.3 and figure 11 of Parameter Service (AutoPS).
+// Program aggregation replays arrivals from two clusters' traces through the real book of shared hosts: how many fewer
+// servers serve the jobs than they request. It reproduces section 5.2.3 and figure 11 of Parameter Service (AutoPS).
 //
-// The traces have arrivals and GPUs. The rest is assumed, and stated in papers/schedulers.md: run times are those of other jobs with as many
-// GPUs; a job requests a server for each four GPUs; and its model is one of four, whose iteration and use of a server are what figures
-// 3 and 4 let one read. A server is a machine of 4 vCPUs; hosts are as large as several.
+// The traces have arrivals and GPUs. The rest is assumed, as stated in papers/schedulers.md: run times are those of
+// other jobs with as many GPUs; a job requests a server per four GPUs; and its model is one of four, whose iteration
+// time and use of a server are read from figures 3 and 4. A server is a machine of 4 vCPUs; hosts are the size of
+// several.
 package main
 
 import (
@@ -29,9 +30,9 @@ import (
 )
 
 const (
-	cores     = 4    // of a server
-	memory    = 8000 // MiB of a server
-	serverUSD = 0.17 // an hour of one: c5.xlarge on demand in us-east-1
+	cores     = 4    // per server
+	memory    = 8000 // MiB per server
+	serverUSD = 0.17 // per hour: c5.xlarge on demand in us-east-1
 )
 
 // model is what a job of the replay trains.
@@ -51,14 +52,14 @@ type submitted struct {
 	of       tiers.Profile
 }
 
-// draw makes up what a trace does not have.
+// draw invents what a trace does not have.
 func draw(r *rand.Rand, id string, at, runs float64, gpus int, use float64) submitted {
 	m := models[r.IntN(len(models))]
 	seconds := m.iteration * (0.8 + 0.45*r.Float64())
 	job := submitted{id: id, at: at, runs: runs, servers: max(gpus/4, 1), of: tiers.Profile{Clock: time.Duration(seconds * 1e9)}}
 	busy := float64(job.servers) * m.busy * use
 	shares := make([]float64, m.tasks)
-	for i := range shares { // tensors' sizes: Pareto
+	for i := range shares { // tensors' sizes are Pareto-distributed
 		shares[i] = math.Pow(1-r.Float64(), -1/1.2)
 	}
 	for _, s := range most(shares, 1/busy) {
@@ -67,7 +68,8 @@ func draw(r *rand.Rand, id string, at, runs float64, gpus int, use float64) subm
 	return job
 }
 
-// most scales shares so that they add up to 1 and none is above a limit: a job whose tensor takes more than a server would not have its iteration's length.
+// most scales shares so that they add up to 1 and none exceeds a limit: a job with a tensor larger than a server could
+// not keep its iteration time.
 func most(shares []float64, limit float64) []float64 {
 	for range len(shares) {
 		sum := 0.0
@@ -81,13 +83,13 @@ func most(shares []float64, limit float64) []float64 {
 	return shares
 }
 
-// result is that of a replay.
+// result is the result of a replay.
 type result struct {
 	jobs               int
-	asked, had, needed float64 // server seconds: of servers on their own, of hosts, and of what computes
-	whole              float64 // as needed, in whole hosts
-	above, within      float64 // seconds with more servers than requested, and in all
-	lossy              float64 // share of jobs' time in which one loses more than the limit
+	asked, had, needed float64 // server seconds: requested servers, hosts, and computation
+	whole              float64 // needed, rounded up to whole hosts
+	above, within      float64 // seconds with more servers than requested, and total
+	lossy              float64 // share of jobs' time in which a job loses more than the limit
 	moved, parts, peak int
 }
 
@@ -95,7 +97,7 @@ func (f result) saved() float64 { return 1 - f.had/f.asked }
 func (f result) bound() float64 { return 1 - f.needed/f.asked }
 func (f result) ceil() float64  { return 1 - f.whole/f.asked }
 
-// replay has jobs come and go. Between their arrivals and ends the book continues until it decides nothing more.
+// replay runs jobs' arrivals and ends. In between, the book runs until it makes no more decisions.
 func replay(all []submitted, size int) (f result, err error) {
 	w := hoststest.New(hosts.Size{VCPU: size * cores, MemoryMiB: int64(size) * memory}, map[string]hosts.Size{"server": {VCPU: cores, MemoryMiB: 500}})
 	type event struct {
@@ -151,7 +153,8 @@ func replay(all []submitted, size int) (f result, err error) {
 	return f, nil
 }
 
-// rest is after how many minutes without a decision nothing more is decided until a job comes or goes.
+// rest is the number of minutes without a decision after which the book is considered settled until a job comes or
+// goes.
 const rest = 8
 
 func main() {
@@ -194,7 +197,8 @@ func run(dir string, size int, only string) error {
 	return nil
 }
 
-// readPhilly reads the arrivals of Philly's virtual clusters; jobs draws the rest of one, as jobs of the replay.
+// readPhilly reads the arrivals of Philly's virtual clusters; jobs returns a cluster's jobs for the replay, with the
+// rest drawn.
 func readPhilly(dir string) (names []string, jobs func(seed uint64, use float64, name string) []submitted, err error) {
 	times, err1 := rows(filepath.Join(dir, "philly-runtime-gpus-over-1h.csv.gz"))
 	arrivals, err2 := rows(filepath.Join(dir, "philly-arrivals-by-vc.csv.gz"))
@@ -241,7 +245,7 @@ func readPhilly(dir string) (names []string, jobs func(seed uint64, use float64,
 	}, err
 }
 
-// alibaba returns the tasks of two GPUs and more of Alibaba's cluster, with their own run times.
+// alibaba returns the tasks with at least two GPUs of Alibaba's cluster, with their own run times.
 func alibaba(path string) (out []submitted, err error) {
 	text, err := unpacked(path)
 	if err != nil {
@@ -261,7 +265,7 @@ func alibaba(path string) (out []submitted, err error) {
 	return out, nil
 }
 
-// unpacked opens a packed file.
+// unpacked opens a compressed file.
 func unpacked(path string) (io.ReadCloser, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Two ends that do nothing but send a vector there and back, on connections like those of the parameter server, with and without TLS:
-// what crypto/tls leaves of a cable's rate, whatever is built on it.
+// Two ends that only send a vector there and back, on connections like the parameter server's, with and without TLS:
+// the part of a link's rate that crypto/tls leaves to anything built on it.
 
-// bareFlags returns those of both ends.
+// bareFlags parses the flags of both ends.
 func bareFlags(name string, args []string) (flags *flag.FlagSet, listen string, secure *tls.Config, err error) {
 	flags = flag.NewFlagSet(name, flag.ContinueOnError)
 	certificate := flags.String("tls", "", "file with certificate and key: mutual TLS")
@@ -25,12 +25,12 @@ func bareFlags(name string, args []string) (flags *flag.FlagSet, listen string, 
 		return nil, "", nil, err
 	}
 	if secure, err = mutualTLS(*certificate); secure != nil {
-		secure.ServerName, secure.DynamicRecordSizingDisabled = "127.0.0.1", true // whom the certificate names
+		secure.ServerName, secure.DynamicRecordSizingDisabled = "127.0.0.1", true // the name in the certificate
 	}
 	return flags, listen, secure, err
 }
 
-// echoVectors is the server's process. A vector is its length, in eight bytes, and its bytes.
+// echoVectors is the server's process. A vector is its length, in eight bytes, followed by its bytes.
 func echoVectors(args []string) error {
 	_, listen, secure, err := bareFlags("bare-server", args)
 	if err != nil {
@@ -100,7 +100,7 @@ func sendVectors(args []string) error {
 	})
 }
 
-// answer serves requests on standard input: for each line "MODE BYTES PAIRS" it prints the nanoseconds that it took.
+// answer serves requests on standard input: for each line "MODE BYTES PAIRS" it prints the elapsed nanoseconds.
 func answer(do func(size, pairs int) error) error {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var mode string

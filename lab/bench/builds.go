@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// Rows of growth compare this build with one of before the work on scale, from the repository's own history.
+// Rows of growth compare this build with one from before the work on scale, from the repository's history.
 const formerCommit = "1038a36"
 
-// builds are the programs of both builds, and what measures them from outside.
+// builds are the programs of both builds, and the program that measures them from outside.
 type builds struct {
 	now, former build
 	trials      string
-	tree        string // of the former build, while it is there
+	tree        string // of the former build, while it exists
 }
 
 type build struct {
@@ -30,8 +30,8 @@ type build struct {
 	footprint string // lab/footprint, with this build's client and server
 }
 
-// newBuilds compiles both. The former build has a work tree of its own while it is compiled; today's lab/footprint is compiled there
-// too, less the file about garbage, of which builds of then know nothing.
+// newBuilds compiles both builds. The former build is compiled in a work tree of its own; today's lab/footprint is
+// compiled there too, without the file about garbage collection, which that build does not support.
 func newBuilds(ctx context.Context, env *Env) (b *builds, err error) {
 	lab, err := os.Getwd()
 	if err != nil {
@@ -87,11 +87,11 @@ func command(ctx context.Context, dir, program string, args ...string) ([]byte, 
 	return out.Bytes(), nil
 }
 
-// patience is how long one command may take, for the whole to end in its time.
+// patience is the time limit of one command, so that the whole ends in time.
 const patience = 3 * time.Minute
 
-// processorSeconds returns what a program takes, which says more than the time by the clock on a machine that has other work. It is no
-// number when it takes longer than patience.
+// processorSeconds returns a program's processor time, which is more meaningful than elapsed time on a machine with
+// other work. It returns NaN if the program exceeds patience.
 func processorSeconds(ctx context.Context, program string, args ...string) (float64, error) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -107,7 +107,7 @@ func processorSeconds(ctx context.Context, program string, args ...string) (floa
 	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), nil
 }
 
-// lastRow returns the numbers of the last row of a table in Markdown, by the words of its header.
+// lastRow returns the numbers of the last row of a Markdown table, by the words of its header.
 func lastRow(out []byte) (map[string]float64, error) {
 	var header, row []string
 	for line := range strings.Lines(string(out)) {
@@ -131,13 +131,14 @@ func lastRow(out []byte) (map[string]float64, error) {
 	return numbers, nil
 }
 
-// shots are what a program that gives several figures at once gave, time after time: each row takes the same runs' figures.
+// shots are the results of a program that returns several figures at once, for repeated runs: all rows use the same
+// runs.
 type shots struct {
 	run  func(context.Context) (map[string]float64, error)
 	done []map[string]float64
 }
 
-// figure measures one.
+// figure returns a Measure of one figure.
 func (s *shots) figure(name string) Measure {
 	next := 0
 	return func(ctx context.Context) (float64, error) {

@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// The addresses at both ends of a cable.
+// The addresses at both ends of the cable.
 const cableServer, cableClient = "10.78.0.1", "10.78.0.2"
 
-// bursts are how much may follow at once: as little as lets the shaper keep to the rate, which wakes some thousand times a second.
+// bursts are the shaper's bucket sizes: the smallest with which it can keep the rate, as it wakes some thousand times a
+// second.
 var bursts = map[string]string{"1gbit": "64kb", "10gbit": "512kb"}
 
-// layCable makes two hosts, network namespaces of this machine, and a cable of a rate between them. What is left of an earlier one
-// goes first.
+// layCable makes two hosts, network namespaces of this machine, and a cable with a rate between them. It first removes
+// the remains of an earlier one.
 func layCable(ctx context.Context, rate string) (at ends, remove func(), skip string, err error) {
 	if os.Geteuid() != 0 {
 		return at, nil, "shaped links take root", nil
@@ -28,7 +29,7 @@ func layCable(ctx context.Context, rate string) (at ends, remove func(), skip st
 	hosts := [2]string{"tierml-bench-" + rate + "-a", "tierml-bench-" + rate + "-b"}
 	remove = func() {
 		for _, host := range hosts {
-			_ = exec.Command("ip", "netns", "del", host).Run() // what is not there cannot be removed
+			_ = exec.Command("ip", "netns", "del", host).Run() // it may not exist
 		}
 	}
 	remove()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// writeCertificate makes a file with a certificate of the servers' addresses and its key, for both ends.
+// writeCertificate writes a file with a certificate for the servers' addresses and its key, for both ends.
 func writeCertificate(path string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -37,7 +37,7 @@ func writeCertificate(path string) error {
 	return os.WriteFile(path, text, 0o600)
 }
 
-// mutualTLS is for both roles; nil without a file.
+// mutualTLS returns a configuration for both roles; nil without a file.
 func mutualTLS(path string) (*tls.Config, error) {
 	if path == "" {
 		return nil, nil

@@ -22,8 +22,8 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// A job on machines as a run has them (tiers/node), each a process of its own on this host: one serves all partitions,
-// the others are workers. Instead of a controller, cluster commands them: it says how far they may train, and waits.
+// A job on machines as in a real run (tiers/node), each a process of its own on this host: one serves all partitions,
+// the others are workers. Instead of a controller, cluster commands them: it sets how far they may train, and waits.
 
 const clusterJob = "bench"
 
@@ -34,10 +34,10 @@ type clusterSpec struct {
 	input   string // a file
 	splits  int
 	workers int
-	threads int // of each worker
+	threads int // per worker
 }
 
-// cluster is machines that train together.
+// cluster is a group of machines that train together.
 type cluster struct {
 	program  apps.Program
 	dir      string // of the splits
@@ -48,17 +48,17 @@ type cluster struct {
 	route    ps.Route
 	peers    map[ps.ServerID]string
 	commands uint64
-	clock    ps.Clock // all workers have done it
+	clock    ps.Clock // all workers have finished it
 }
 
 const (
 	clusterServer     ps.ServerID = "server"
-	clusterPartitions int         = 32 // a job file's default
-	// clusterPatience is how long a machine may take for any command.
+	clusterPartitions int         = 32 // the default in job files
+	// clusterPatience is the time limit for any command to a machine.
 	clusterPatience = time.Minute
 )
 
-// startCluster cuts the input and brings up the machines; they do not train before train is called.
+// startCluster cuts the input and starts the machines; they do not train before train is called.
 func startCluster(ctx context.Context, env *Env, spec clusterSpec) (c *cluster, err error) {
 	c = &cluster{peers: map[ps.ServerID]string{}}
 	defer func() {
@@ -139,7 +139,7 @@ func (c *cluster) join(ctx context.Context, env *Env, controller string, id ps.S
 		Dataset: dataset, SplitsURL: c.dir, Until: 1 << 40, Heartbeat: time.Second, OrphanAfter: time.Minute})
 }
 
-// assign gives the server its partitions and the workers their splits, with the brakes on.
+// assign assigns the server its partitions and the workers their splits, with training held.
 func (c *cluster) assign(ids []ps.ServerID, spec clusterSpec) error {
 	c.route.Version = 1
 	var all []ps.Partition
@@ -170,7 +170,7 @@ func (c *cluster) assign(ids []ps.ServerID, spec clusterSpec) error {
 	return nil
 }
 
-// train does this many more clocks and returns how long they took, from the command to the last worker's
+// train runs this many more clocks and returns their duration, from the command to the last worker's
 // report.
 func (c *cluster) train(clocks int) (time.Duration, error) {
 	c.clock += ps.Clock(clocks)
@@ -215,7 +215,7 @@ func (c *cluster) do(id ps.ServerID, do tiers.Do) error {
 	return nil
 }
 
-// await reads reports until one is the right one.
+// await reads reports until one matches.
 func (c *cluster) await(right func(link.FromNode) bool) (tiers.Report, error) {
 	patience := time.NewTimer(clusterPatience)
 	defer patience.Stop()
@@ -274,7 +274,7 @@ func (c *cluster) Close() {
 	}
 }
 
-// runMachine is a machine's process: a node as `tierml agent` runs it, until its standard input ends.
+// runMachine is a machine's process: a node like that of `tierml agent`, until its standard input ends.
 func runMachine(args []string) error {
 	flags := flag.NewFlagSet("machine", flag.ContinueOnError)
 	if err := flags.Parse(args); err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// drawCurves writes a picture of all curves of a group into a folder: a panel each, both axes by powers, this build next to the
-// former. No path: there is no curve.
+// drawCurves writes a picture of all curves of a group to a folder: a panel for each, both axes logarithmic, this build
+// next to the former. It returns no path if there is no curve.
 func drawCurves(dir, group, title string, results []Result) (path string, err error) {
 	var names []string
 	curves := map[string][]Result{}
@@ -37,7 +37,7 @@ func drawCurves(dir, group, title string, results []Result) (path string, err er
 	return path, os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// pictureHead takes the size, the title, the curves' names and the former build's.
+// pictureHead takes the size, the title, the curves' names and the former build's name.
 const pictureHead = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="t d">
 <title id="t">%s</title><desc id="d">%s, of this build and of %s, by powers on both axes.</desc>
 <style>text{font-family:sans-serif;font-size:11px;fill:#57606a}@media (prefers-color-scheme:dark){text{fill:#9198a1}}</style>
@@ -86,7 +86,7 @@ func panel(b *strings.Builder, left, width, height float64, name string, results
 	}
 }
 
-// short writes 50000000 as 50M.
+// short formats 50000000 as 50M.
 func short(x float64) string {
 	for _, unit := range []struct {
 		size float64

@@ -18,16 +18,17 @@ import (
 	"github.com/tierml/tierml/apps/model"
 )
 
-// endToEnd compares whole commands: start, reading, laying out, training and saving. Quality is that of the model files.
+// endToEnd compares whole commands: start, reading, preparation, training and saving. Quality is measured on the model
+// files.
 var endToEnd = Group{Name: "end-to-end", Title: "End to end", Pairs: 15, Open: openEndToEnd}
 
-// commands are both sides of a job, which leave a model in a file each.
+// commands are both sides of a job; each writes a model to a file.
 type commands struct {
 	ours, theirs []string
 	model, peers string // the files
 	skip         string
 	what, peer   string
-	quality      string // of a model, lower is better
+	quality      string // quality of a model, lower is better
 	mine, yours  func(path string) (float64, error)
 }
 
@@ -55,7 +56,7 @@ func openEndToEnd(ctx context.Context, env *Env) ([]Row, func(), error) {
 	return rows, func() {}, nil
 }
 
-// runs runs a command as often as it can in some tenths of a second.
+// runs runs a command as often as possible in some tenths of a second.
 func runs(command []string) Measure {
 	return func(ctx context.Context) (float64, error) {
 		n, total := 0.0, 0.0
@@ -70,7 +71,7 @@ func runs(command []string) Measure {
 	}
 }
 
-// classJobs are logistic regression by liblinear's penalty, its C being 1.
+// classJobs returns jobs of logistic regression with liblinear's penalty at C = 1.
 func classJobs(env *Env, tierml string) (jobs []commands, err error) {
 	peer, skip := env.Peer("LIBLINEAR", among("liblinear"))
 	words := filepath.Join(env.Dir, "words")
@@ -110,7 +111,7 @@ func ratingJobs(env *Env, tierml string) (jobs []commands, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// After one pass ours are further from the minimum than LIBMF's, after two nearer.
+	// After one pass our model is further from the minimum than LIBMF's, after two nearer.
 	for _, c := range [][2]int{{1, 2}, {10, 10}} {
 		passes, ourPasses := c[0], c[1]
 		name := fmt.Sprintf("mf-%d", passes)
@@ -152,8 +153,8 @@ func writeJob(path, train string) error {
 	return os.WriteFile(path, []byte("name: bench\ncloud: none\ntrain: "+train+"\n"), 0o644)
 }
 
-// generateWords writes documents of two classes, as many and as long as those of w8a: 300 words, of which an example has some
-// fourteen, a few words being in most.
+// generateWords writes documents of two classes, with w8a's number and length: 300 words, of which an example has about
+// fourteen, a few occurring in most.
 func generateWords(path string) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -198,7 +199,7 @@ func readWords(path string) (vectors, error) {
 // weights are a linear model's, the bias last.
 type weights func() ([]float64, error)
 
-// objective returns what both make small: the mean logistic loss and the penalty, on the bias too, as liblinear has it.
+// objective returns what both minimise: the mean logistic loss and the penalty, including the bias, as in liblinear.
 func (v vectors) objective(penalty float64, of weights) (float64, error) {
 	w, err := of()
 	if err != nil {

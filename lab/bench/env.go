@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// Env is what groups share: a folder that is deleted at the end, and where peers come from.
+// Env is what groups share: a folder that is deleted at the end, and the locations of peers.
 type Env struct {
 	Dir  string // for what is built and generated
 	Self string // this program
 
-	builds *builds // nil until a group asks for them
+	builds *builds // nil until a group needs them
 }
 
 func newEnv() (*Env, error) {
@@ -36,8 +36,7 @@ func newEnv() (*Env, error) {
 
 func (e *Env) close() { _ = os.RemoveAll(e.Dir) }
 
-// Peer returns the path of a peer's program or folder, which an environment variable may name instead of the usual one, or a reason
-// to skip.
+// Peer returns the path of a peer's program or folder, which an environment variable may override, or a reason to skip.
 func (e *Env) Peer(variable, usual string) (path, skip string) {
 	path = cmp.Or(os.Getenv(variable), usual)
 	if _, err := os.Stat(path); err != nil {
@@ -70,8 +69,8 @@ func (e *Env) Compile(ctx context.Context, source string, args ...string) (progr
 	return program, ""
 }
 
-// Process is a program that reads requests and writes answers, a line each. Its first line is "ready" and
-// words.
+// Process is a program that reads requests and writes answers, one line each. Its first line is "ready",
+// followed by words.
 type Process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -112,7 +111,7 @@ func (p *Process) line() ([]string, error) {
 	return strings.Fields(p.out.Text()), nil
 }
 
-// Ask sends a line and gives the numbers of the answer.
+// Ask sends a line and returns the numbers of the answer.
 func (p *Process) Ask(format string, args ...any) ([]float64, error) {
 	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
 		return nil, err
@@ -130,20 +129,21 @@ func (p *Process) Ask(format string, args ...any) ([]float64, error) {
 	return numbers, nil
 }
 
-// Close lets the program end by itself: its standard input ends.
+// Close ends the program's standard input, and waits for its end.
 func (p *Process) Close() {
 	_ = p.in.Close()
 	_ = p.cmd.Wait()
 }
 
-// Kill ends it at once.
+// Kill ends it immediately.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	p.Close()
 }
 
-// cpuSeconds returns the processor time that processes have used so far, in all of their threads, in seconds. The kernel
-// counts it in nanoseconds in schedstat; a thread that has ended is not counted, so measure programs that keep theirs.
+// cpuSeconds returns the processor time that processes have used so far, in all of their threads, in seconds. The
+// kernel counts it in nanoseconds in schedstat; ended threads are not counted, so measure programs that keep their
+// threads.
 func cpuSeconds(pids []string) (float64, error) {
 	total := 0.0
 	for _, pid := range pids {

@@ -16,10 +16,10 @@ import (
 	"github.com/tierml/tierml/apps/mf"
 )
 
-// factors compares matrix factorisation, as `tierml train` does it, with LIBMF.
+// factors compares matrix factorisation in `tierml train` with LIBMF.
 var factors = Group{Name: "factors", Title: "Matrix factorisation in one process", Pairs: 5, Open: openFactors}
 
-// The ratings that are generated: of rank 20, with biases and noise, a few users and items having most.
+// The generated ratings: of rank 20, with biases and noise; a few users and items have most.
 const (
 	factorUsers   = 20_000
 	factorItems   = 5_000
@@ -27,7 +27,7 @@ const (
 	factorRank    = 20
 )
 
-// ratingFiles are the same training ratings for us and for LIBMF, and test ratings.
+// ratingFiles are the same training ratings for us and for LIBMF, plus test ratings.
 type ratingFiles struct{ ours, train, test string }
 
 func openFactors(ctx context.Context, env *Env) ([]Row, func(), error) {
@@ -78,10 +78,10 @@ func compileLIBMF(ctx context.Context, env *Env) (program, skip string) {
 		fmt.Sprintf("-DPENALTY=%g", penalty), "-I"+folder, filepath.Join(folder, "mf.cpp"))
 }
 
-// penalty is LIBMF's and ours for the generated ratings; at LIBMF's default of 0.1 it learns less.
+// penalty is LIBMF's and ours for the generated ratings; with LIBMF's default of 0.1 it learns less.
 const penalty = 0.05
 
-// ourRatings returns ratings per second over some passes; the trainer continues from measurement to measurement.
+// ourRatings returns ratings per second over some passes; the trainer continues across measurements.
 func ourRatings(path string, rank, threads, passes int) Measure {
 	var trainer *local.Direct
 	const batches = 4
@@ -108,7 +108,7 @@ func ourRatings(path string, rank, threads, passes int) Measure {
 	}
 }
 
-// theirRatings takes what is not a pass out by a run of one pass.
+// theirRatings subtracts everything outside passes by a run of one pass.
 func theirRatings(libmf *Process, rank, threads, passes int) Measure {
 	return func(context.Context) (float64, error) {
 		took, err := libmf.Ask("passes %d %d %d", rank, threads, passes)
@@ -119,7 +119,7 @@ func theirRatings(libmf *Process, rank, threads, passes int) Measure {
 	}
 }
 
-// ourRMSE trains on LIBMF's very ratings and measures with LIBMF's test ratings.
+// ourRMSE trains on the same ratings as LIBMF and measures with LIBMF's test ratings.
 func ourRMSE(files ratingFiles, rank, passes int) Measure {
 	return func(context.Context) (float64, error) {
 		program, splits, err := cutFile(mf.Kind{}, files.ours, 0, apps.Params{"rank": rank, "l2": penalty, "batches": 1})

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// growthGroups are how cost grows with the size of a model, of a cluster and of a market, compared with the former build; `make
-// growth` runs them. In rows that the former build cannot do, or not in minutes, it has no figure.
+// growthGroups measure how cost grows with the size of a model, a cluster and a market, compared with the former build;
+// `make growth` runs them. Rows that the former build cannot do, or not within minutes, have no figure for it.
 var growthGroups = []Group{
 	{Name: "growth-servers", Title: "Memory and cuts", Pairs: 3, Open: growing(openServers)},
 	{Name: "growth-machines", Title: "Plans and dry runs", Pairs: 3, Open: growing(openMachines)},
 	{Name: "growth-agents", Title: "Agents with the same work", Pairs: 2, Open: growing(openAgents)},
 }
 
-// growing gives a group the builds, which are compiled when the first group opens.
+// growing passes the builds to a group; they are compiled when the first group opens.
 func growing(rows func(*builds) ([]Row, error)) func(context.Context, *Env) ([]Row, func(), error) {
 	return func(ctx context.Context, env *Env) (list []Row, end func(), err error) {
 		if env.builds == nil {
@@ -61,7 +61,7 @@ func openServers(b *builds) (rows []Row, err error) {
 			{"cuts", "later cuts, GB/s", "GB/s", 0, true}, {"cuts, processor time", "processor time of a cut, s/GB", "s/GB", 0, false}} {
 			row := Row{What: fmt.Sprintf("%s, %d million, %s, workers: %d", f.what, c.millions, sums, c.workers), Unit: f.unit,
 				Ours: ours.figure(f.column), Theirs: theirs.figure(f.column), Exact: c.millions > 7}
-			if c.millions > 7 { // beyond what a frame holds, it does not train
+			if c.millions > 7 { // beyond a frame's limit it does not train
 				row.Theirs = nil
 			}
 			if !c.fixed && c.workers == 1 {
@@ -138,7 +138,7 @@ const (
 	restlessCatalog = "../shared/data/catalog/aws-ondemand-linux-2016-02-27.csv.gz"
 )
 
-// both returns a command of both builds. The former one takes minutes for thousands of machines.
+// both returns a row for a command of both builds. The former one takes minutes for thousands of machines.
 func (b *builds) both(what, curve string, n int, args []string) Row {
 	measure := func(tierml string) Measure {
 		return func(ctx context.Context) (float64, error) { return processorSeconds(ctx, tierml, args...) }
@@ -175,11 +175,11 @@ func manyMachines(dir string, n int) (path string, err error) {
 	return path, os.WriteFile(path, []byte(job), 0o600)
 }
 
-// growthCurve is rows of growing size.
+// growthCurve is a series of rows of growing size.
 type growthCurve struct {
 	sizes        []float64
 	rows         []Row
-	ours, theirs []float64 // what was measured, summed up
+	ours, theirs []float64 // the measurements, summed
 	counts       [2][]int
 }
 
@@ -206,7 +206,8 @@ func (c *growthCurve) add(size int, row Row) {
 	c.rows = append(c.rows, row)
 }
 
-// withExponents returns the rows, and one of their exponents: the slope of least squares through the logarithms of sizes and means.
+// withExponents returns the rows, and one with their exponents: the least-squares slope through the logarithms of sizes
+// and means.
 func (c *growthCurve) withExponents(of string) []Row {
 	slope := func(sums []float64, counts []int) Measure {
 		return func(context.Context) (float64, error) {

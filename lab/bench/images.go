@@ -11,12 +11,12 @@ import (
 	"github.com/tierml/tierml/apps/input"
 )
 
-// Images that are generated: as many, as large and of as many classes as MNIST's test images.
+// The generated images: their number, size and classes are those of MNIST's test images.
 const (
 	imageSide, imagePixels       = 28, 28 * 28
 	imageClasses, imageExamples  = 10, 10_000
-	imageShapes                  = 3  // that a class has
-	strokeSteps                  = 45 // of a walk that draws a shape
+	imageShapes                  = 3  // per class
+	strokeSteps                  = 45 // of the walk that draws a shape
 	imageMargin, imageShift      = 7, 3
 	imageFaint, strokesOfAnother = 0.3, 0.35
 )
@@ -24,9 +24,9 @@ const (
 // picture is an image's pixels, from 0 to 1.
 type picture [imageSide][imageSide]float64
 
-// generateImages writes a LIBSVM file of images like handwriting: each class has some shapes, drawn by a walk with a brush,
-// which come shifted, with uneven ink, and with a faint piece of another class's shape across. No plane divides the classes,
-// but the loss of planes falls for many passes.
+// generateImages writes a LIBSVM file of images like handwriting: each class has some shapes, drawn by a walk with a
+// brush, which appear shifted, with uneven ink, and with a faint piece of another class's shape across them. No plane
+// separates the classes, but the loss of linear models falls for many passes.
 func generateImages(path string) error {
 	r := rand.New(rand.NewPCG(8, 8))
 	var shapes [imageClasses * imageShapes]picture
@@ -44,7 +44,7 @@ func generateImages(path string) error {
 	})
 }
 
-// drawShape walks with a brush of three by three pixels.
+// drawShape draws a walk with a brush of three by three pixels.
 func drawShape(r *rand.Rand) (p picture) {
 	inside := func(x int) int { return min(max(x, imageMargin), imageSide-1-imageMargin) }
 	x, y := inside(r.IntN(imageSide)), inside(r.IntN(imageSide))
@@ -61,7 +61,7 @@ func drawShape(r *rand.Rand) (p picture) {
 	return p
 }
 
-// add lays a shape, shifted, over a picture.
+// add draws a shape, shifted, over a picture.
 func (p *picture) add(r *rand.Rand, shape *picture, ink float64) {
 	dx, dy := r.IntN(2*imageShift+1)-imageShift, r.IntN(2*imageShift+1)-imageShift
 	for y := imageShift; y < imageSide-imageShift; y++ {
@@ -93,7 +93,7 @@ func writeImages(path string, each func(write func(class int, p *picture))) erro
 	return out.Flush()
 }
 
-// imagesFromIDX writes the images of an IDX file, and the labels next to it, as a LIBSVM file.
+// imagesFromIDX writes the images of an IDX file, with the labels next to it, as a LIBSVM file.
 func imagesFromIDX(images, path string) error {
 	folder, name := filepath.Split(images)
 	labels := filepath.Join(folder, strings.Replace(name, "images-idx3", "labels-idx1", 1))

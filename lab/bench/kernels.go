@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/vector/fast"
 )
 
-// kernels compares the inner loops with what a C compiler makes of theirs.
+// kernels compares the inner loops with a C compiler's code for equal ones.
 var kernels = Group{Name: "kernels", Title: "Inner loops, with " + fast.Instructions(), Pairs: 15, Open: openKernels}
 
 func openKernels(ctx context.Context, env *Env) ([]Row, func(), error) {
@@ -64,7 +64,7 @@ func callsPerSecond(what string, n, calls int) float64 {
 	return float64(calls) / time.Since(began).Seconds()
 }
 
-// aligned returns numbers that begin at a cache line, as those in C do.
+// aligned returns numbers that begin at a cache line, as in C.
 func aligned(n int) []float32 {
 	const line = 64
 	memory := make([]float32, n+line/4)

@@ -26,10 +26,10 @@ var topicModels = Group{
 	Open: openTopicModels,
 }
 
-// warmUp is how many sweeps are done before any is measured: the first ones find more topics in each document.
+// warmUp is the number of sweeps before the measurement: the first ones have more topics in each document.
 const warmUp = 3
 
-// topicBars are the ratios wanted, by number of topics.
+// topicBars are the required ratios, by number of topics.
 var topicBars = []struct {
 	topics int
 	bar    float64
@@ -97,7 +97,7 @@ func compilePlda(ctx context.Context, env *Env) (program, skip string) {
 }
 
 // generateDocuments writes documents that mix three of 50 topics each; the words of a topic follow Zipf's law in an
-// order of its own. The same bytes every time.
+// order of its own. It always writes the same bytes.
 func generateDocuments(path string) (tokens int, err error) {
 	const documents, words, trueTopics, length = 3000, 20000, 50, 150
 	stream := apps.NewStream(1, 0, 0)
@@ -127,8 +127,8 @@ func generateDocuments(path string) (tokens int, err error) {
 	return tokens, os.WriteFile(path, append(content, lines.Bytes()...), 0o600)
 }
 
-// sweepTopics is our side, a process: for each line "sweeps N" it does N in place with one thread and prints the
-// nanoseconds.
+// sweepTopics is our side, a process: for each line "sweeps N" it does N sweeps in place with one thread and
+// prints the elapsed nanoseconds.
 func sweepTopics(args []string) error {
 	flags := flag.NewFlagSet("lda-train", flag.ContinueOnError)
 	if err := flags.Parse(args); err != nil {

@@ -1,11 +1,11 @@
-// Bench compares TierML with other people's tools, or with the same work written in C, side by side: A B A B, so that
-// what disturbs the machine disturbs both. `make bench` runs it; results.md has the figures and says how to
-// build the peers.
+// Bench compares TierML with other tools, or with the same work written in C, in alternation: A B A B, so that
+// disturbances of the machine affect both. `make bench` runs it; results.md has the figures and explains how to build
+// the peers.
 //
-// With the word growth it compares this build with a former one (`make growth`).
+// With the argument growth it compares this build with a former one (`make growth`).
 //
-// A comparison is a Row, rows that share processes are a Group. It knows nothing about how anything works: it measures
-// through what users and other programs call.
+// A comparison is a Row; rows that share processes are a Group. It knows nothing about internals: it measures through
+// what users and other programs call.
 package main
 
 import (
@@ -109,7 +109,7 @@ func publish(page, pictures string, g Group, results []Result) error {
 	return updatePage(page, g.Name, table)
 }
 
-// runGroup also reports whether all rows of the group were wanted.
+// runGroup also reports whether all rows of the group were selected.
 func runGroup(ctx context.Context, env *Env, g Group, wanted *regexp.Regexp, pairs int) (results []Result, whole bool, err error) {
 	rows, closeGroup, err := g.Open(ctx, env)
 	if err != nil {

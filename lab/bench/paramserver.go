@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// paramServer compares push and pull: the vector of a size is added to the server's, then read back.
+// paramServer compares push and pull: a vector of a given size is added to the server's, then read back.
 var paramServer = Group{Name: "parameter-server", Title: "Push + pull through client and server", Pairs: 15, Open: openParamServer}
 
 // pushPull is one implementation's server and client.
 type pushPull struct {
 	client *Process
-	pids   []string // of both, for their processor time
+	pids   []string // of both, to measure their processor time
 	close  func()
 }
 
-// aim is about how long one measurement takes.
+// aim is the approximate duration of one measurement.
 const aim = 100 * time.Millisecond
 
 // measure returns pairs per second.
 func (p *pushPull) measure(mode string, size int) Measure {
-	pairs := 16 // as many as fit the time, which the first measurements find out
+	pairs := 16 // as many as fit the time, as the first measurements determine
 	return func(context.Context) (float64, error) {
 		took, err := p.client.Ask("%s %d %d", mode, size, pairs)
 		if err != nil {
@@ -35,7 +35,7 @@ func (p *pushPull) measure(mode string, size int) Measure {
 	}
 }
 
-// processorTime returns the seconds of processor time that a gigabyte takes, on both sides together.
+// processorTime returns the processor seconds per gigabyte, for both sides together.
 func (p *pushPull) processorTime(size int) Measure {
 	return func(context.Context) (float64, error) {
 		before, err := cpuSeconds(p.pids)
@@ -51,10 +51,10 @@ func (p *pushPull) processorTime(size int) Measure {
 	}
 }
 
-// ends are what a server and its client are started by, e.g. a command that puts them on a core or a host of their own.
+// ends are prefixes of the commands of a server and its client, e.g. to place them on a core or a host of their own.
 type ends struct{ server, client []string }
 
-// startC starts both ends of the yardstick in C, on certain cores if any are given: the server's and the client's.
+// startC starts both ends of the reference in C, on certain cores if given: the server's and the client's.
 func startC(ctx context.Context, env *Env, cores ...string) (p *pushPull, skip string, err error) {
 	program, skip := env.Compile(ctx, "tcp.c")
 	if skip != "" {
@@ -89,11 +89,11 @@ func startOurs(ctx context.Context, env *Env, kind string, at ends, args ...stri
 	}, nil
 }
 
-// pushPulls are the processes and rows of the group.
+// pushPulls has the processes and rows of the group.
 type pushPulls struct {
 	env     *Env
 	rows    []Row
-	started []func() // ends them
+	started []func() // functions that end them
 }
 
 func openParamServer(ctx context.Context, env *Env) (rows []Row, closeAll func(), err error) {
@@ -133,7 +133,7 @@ func (a *pushPulls) both(ctx context.Context, kind string, at ends, args ...stri
 	return p, err
 }
 
-// add adds a row of ours next to theirs, which is nil when the row is skipped.
+// add adds a row of ours next to theirs, which is nil if the row is skipped.
 func (a *pushPulls) add(what, against, skip string, bar float64, mode string, size int, ours, theirs *pushPull) {
 	row := Row{What: what + ", " + sizeName(size), Against: against, Unit: "pairs/s", Bar: bar, Skip: skip}
 	if skip == "" {
@@ -142,7 +142,7 @@ func (a *pushPulls) add(what, against, skip string, bar float64, mode string, si
 	a.rows = append(a.rows, row)
 }
 
-// sizeBar is the ratio wanted at a size.
+// sizeBar is the required ratio at a size.
 type sizeBar struct {
 	size int
 	bar  float64
@@ -150,8 +150,8 @@ type sizeBar struct {
 
 const inC = "blocking TCP in C"
 
-// besideC has small pairs with both ends on one core and with a core each: left alone, the kernel puts them now this way and now that,
-// and which one decides the rate.
+// besideC adds rows for small pairs with both ends on one core and with a core each: otherwise the kernel places them
+// differently each time, which determines the rate.
 func (a *pushPulls) besideC(ctx context.Context, plain *pushPull) error {
 	for _, place := range []struct {
 		what  string
@@ -214,7 +214,8 @@ func (a *pushPulls) besidePSLite(ctx context.Context, plain *pushPull) error {
 	return nil
 }
 
-// secure is what encryption costs: between two hosts, where a cable bounds both sides, and on loopback, where nothing else does.
+// secure adds rows for the cost of encryption: between two hosts, where a cable limits both sides, and on loopback,
+// where nothing else does.
 func (a *pushPulls) secure(ctx context.Context, plain *pushPull) error {
 	certificate := filepath.Join(a.env.Dir, "certificate.pem")
 	if err := writeCertificate(certificate); err != nil {

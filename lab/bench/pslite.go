@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// startPSLite compiles our program against ps-lite's library, of its folder, and starts the three
+// startPSLite compiles our program against the ps-lite library in its folder, and starts the three
 // processes that ps-lite needs.
 func startPSLite(ctx context.Context, env *Env) (p *pushPull, skip string, err error) {
 	folder, skip := env.Peer("PSLITE", among("ps-lite"))

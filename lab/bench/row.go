@@ -6,45 +6,45 @@ import (
 	"math"
 )
 
-// Row is one comparison: ours against a yardstick, in turn, in one run.
+// Row is one comparison: ours against a reference, in alternation, in one run.
 type Row struct {
 	What    string // what is measured, e.g. "push + pull, 64 KiB"
-	Against string // the yardstick, e.g. "blocking TCP in C"
+	Against string // the reference, e.g. "blocking TCP in C"
 	Unit    string // of the two figures, e.g. "pairs/s"
-	// Bar is the ratio that is wanted; 0 = none. AtMost turns it round: the ratio shall not be higher.
+	// Bar is the required ratio; 0 = none. AtMost inverts it: the ratio must not be higher.
 	Bar    float64
 	AtMost bool
-	// Ours and Theirs measure once, some tenths of a second long, and give a figure: usually a rate. The ratio is
-	// ours divided by theirs; there is none where the other side cannot do it and Theirs is nil.
+	// Ours and Theirs each measure once, for some tenths of a second, and return a figure: usually a rate. The
+	// ratio is ours divided by theirs; there is none if the other side cannot do it and Theirs is nil.
 	Ours, Theirs Measure
-	// Exact says that every measurement gives the same, or takes long: once is enough.
+	// Exact means that every measurement gives the same, or takes long: one is enough.
 	Exact bool
-	// Cold says that there is nothing to warm up.
+	// Cold means that there is nothing to warm up.
 	Cold bool
-	// Curve names the curve that the row is a point of, At is its place: in pictures of growth.
+	// Curve names the curve to which the row belongs, At is its position: for pictures of growth.
 	Curve string
 	At    float64
-	// Skip says why the row cannot be measured here; empty when it can.
+	// Skip says why the row cannot be measured here; empty if it can.
 	Skip string
 }
 
-// Measure gives one figure.
+// Measure returns one figure.
 type Measure func(ctx context.Context) (float64, error)
 
-// Group is a set of rows that share what must be started for them.
+// Group is a set of rows that share processes.
 type Group struct {
 	Name  string // on the command line and in the page's markers
 	Title string
-	Pairs int // how often both sides of a row are measured, in turn
-	// Open starts what the rows need. Close ends it. Rows whose peer is not there are given with Skip set.
+	Pairs int // how often each side of a row is measured
+	// Open starts what the rows need. Close ends it. Rows without their peer have Skip set.
 	Open func(ctx context.Context, env *Env) (rows []Row, close func(), err error)
 }
 
-// groups are all that there are, in the order of the page. To add rows, write a file with a Group like
+// groups are all groups, in the order of the page. To add rows, write a file with a Group like
 // paramserver.go and name it here.
 var groups = []Group{paramServer, kernels, factors, through, wabbit, topicModels, endToEnd}
 
-// Result is what a row came to.
+// Result is the result of a row.
 type Result struct {
 	Row
 	OursMedian, TheirsMedian float64
@@ -69,7 +69,7 @@ func (r *Result) Verdict() string {
 	}
 }
 
-// measure runs pairs in turn. The first pair warms up and does not count.
+// measure runs pairs of measurements in alternation. The first pair is a warm-up and does not count.
 func measure(ctx context.Context, row Row, pairs int) (Result, error) {
 	result := Result{Row: row, Pairs: pairs}
 	if row.Skip != "" {

@@ -17,19 +17,19 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// What the parameter server rows measure: a real server and a real client, each in a process of its own. A push is a
-// Contribute, which adds to every row of a table; a pull is the Read of all of its rows.
+// What the parameter-server rows measure: a real server and a real client, each in a process of its own. A push is a
+// Contribute that adds to every row of a table; a pull is the Read of all its rows.
 
 const (
 	benchJob        = 0xbe2c4
 	benchPartitions = 8
-	inFlight        = 8 // requests of one worker at a time, when pipelined
+	inFlight        = 8 // concurrent requests of a worker, if pipelined
 )
 
-// rowSizes are the bytes of the tables, one for each size that is measured.
+// rowSizes are the bytes of the tables, one per measured size.
 var rowSizes = []int{1 << 10, 4 << 10, 64 << 10, 1 << 20, 16 << 20}
 
-// rowsSchema has a table for each size. Each request in flight is work of a split of its own.
+// rowsSchema has a table for each size. Each concurrent request belongs to a split of its own.
 func rowsSchema(splits int) ps.Schema {
 	s := ps.Schema{Partitions: benchPartitions, Splits: splits}
 	if splits > 1 {
@@ -136,7 +136,7 @@ func askRows(args []string) error {
 	})
 }
 
-// runPairs divides pairs among the workers, which work at the same time.
+// runPairs divides pairs among the workers, which run concurrently.
 func runPairs(workers []*worker, keys []ps.Key, sums []client.PartitionSums, pairs int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -158,8 +158,8 @@ func runPairs(workers []*worker, keys []ps.Key, sums []client.PartitionSums, pai
 	return errors.Join(failed...)
 }
 
-// tableSums returns the keys of the table of a size, by partition as workers ask for them, and a contribution of ones to all of
-// its rows.
+// tableSums returns the keys of the table of a size, by partition as workers request them, and a contribution of ones
+// to all its rows.
 func tableSums(s *ps.Schema, size int) ([]ps.Key, []client.PartitionSums) {
 	sums := make([]client.PartitionSums, s.Partitions)
 	for t, table := range s.Tables {

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/apps/splitmem"
 )
 
-// cutFile cuts a file into one split and makes the program.
+// cutFile cuts a file into one split and returns the program.
 func cutFile(kind apps.Kind, path string, holdout float64, params apps.Params) (apps.Program, splitmem.Files, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -30,7 +30,7 @@ func cutFile(kind apps.Kind, path string, holdout float64, params apps.Params) (
 	return program, files, err
 }
 
-// timed runs a command and gives the seconds that it took, and what it printed.
+// timed runs a command and returns its duration in seconds and its output.
 func timed(ctx context.Context, program string, args ...string) (float64, []byte, error) {
 	began := time.Now()
 	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()

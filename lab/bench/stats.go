@@ -14,9 +14,9 @@ func median(values []float64) float64 {
 	return (v[(n-1)/2] + v[n/2]) / 2
 }
 
-// medianInterval returns two order statistics between which the median lies with at least the confidence, whatever the
-// distribution: how many of n values lie below the median is binomial with p = 1/2 (W. J. Conover, "Practical
-// nonparametric statistics", section 3.2). Too few values give all.
+// medianInterval returns two order statistics that enclose the median with at least the confidence, for any
+// distribution: the number of n values below the median is binomial with p = 1/2 (W. J. Conover, "Practical
+// nonparametric statistics", section 3.2). If there are too few values, it returns the extremes.
 func medianInterval(values []float64, confidence float64) (low, high float64) {
 	v := slices.Sorted(slices.Values(values))
 	n := len(v)

@@ -40,10 +40,11 @@ func (r *Row) bar() string {
 	}
 }
 
-// fine reports whether two digits are too few to compare with the bar, as of qualities that may differ by a thousandth.
+// fine reports whether two digits are too few to compare with the bar, as for qualities that may differ by a
+// thousandth.
 func (r *Row) fine() bool { return r.AtMost && r.Bar > 0 && r.Bar < 1.05 }
 
-// number writes a ratio.
+// number formats a ratio.
 func (r *Row) number(x float64) string {
 	if r.fine() {
 		return fmt.Sprintf("%.4f", x)
@@ -53,7 +54,7 @@ func (r *Row) number(x float64) string {
 
 func (r *Result) interval() string { return r.number(r.Low) + "-" + r.number(r.High) }
 
-// figure writes what was measured on one side.
+// figure formats one side's measurement.
 func (r *Row) figure(x float64) string {
 	if r.fine() {
 		return fmt.Sprintf("%.5g", x)
@@ -61,7 +62,7 @@ func (r *Row) figure(x float64) string {
 	return figure(x)
 }
 
-// figure returns a number with three digits; "-" is none.
+// figure formats a number with three digits; "-" = none.
 func figure(x float64) string {
 	switch {
 	case math.IsNaN(x):
@@ -97,7 +98,7 @@ func markdown(results []Result) []byte {
 	return b.Bytes()
 }
 
-// updatePage puts a table between a page's markers for a group.
+// updatePage replaces a group's table between its markers on a page.
 func updatePage(path, group string, table []byte) error {
 	page, err := os.ReadFile(path)
 	if err != nil {

@@ -13,7 +13,7 @@ var through = Group{Name: "through", Title: "Matrix factorisation through a para
 
 const (
 	throughRank   = 100
-	throughSplits = 64 // a job file's default
+	throughSplits = 64 // the default in job files
 )
 
 func openThrough(ctx context.Context, env *Env) ([]Row, func(), error) {
@@ -61,12 +61,12 @@ func openThrough(ctx context.Context, env *Env) ([]Row, func(), error) {
 	return rows, closeAll, nil
 }
 
-// throughServer is a server and workers, started when they are first asked.
+// throughServer is a server and workers, started at the first measurement.
 type throughServer struct {
 	env     *Env
 	files   ratingFiles
 	workers int
-	threads int // of each
+	threads int // per worker
 	cluster *cluster
 }
 
@@ -86,7 +86,7 @@ func (t *throughServer) start(ctx context.Context) (err error) {
 	return err
 }
 
-// throughBatches is how many clocks a pass has: mf's default.
+// throughBatches is the number of clocks per pass: mf's default.
 const throughBatches = 4
 
 // ratings returns ratings per second over some passes.

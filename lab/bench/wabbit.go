@@ -20,10 +20,10 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// wabbit compares softmax regression, as `tierml train` does it, with vowpal wabbit on its cached input.
+// wabbit compares softmax regression in `tierml train` with vowpal wabbit on its cached input.
 var wabbit = Group{Name: "wabbit", Title: "Softmax regression at equal loss", Pairs: 3, Open: openWabbit}
 
-// wabbitBars are the ratios wanted, by the passes that vw makes. Few passes are kinder to vw: it learns most in the first.
+// wabbitBars are the required ratios, by vw's number of passes. Few passes favour vw: it learns most in the first.
 var wabbitBars = []struct {
 	passes int
 	bar    float64
@@ -62,8 +62,8 @@ func openWabbit(_ context.Context, env *Env) ([]Row, func(), error) {
 	return rows, func() {}, nil
 }
 
-// lossRace measures how long it takes to get to the mean log loss of the training examples that vw gets to in some
-// passes. Both sides' figure is the examples of those passes by the seconds that it took.
+// lossRace measures the time to reach the mean log loss on the training examples that vw reaches in some passes.
+// Both sides' figure is the examples of those passes divided by their seconds.
 type lossRace struct {
 	program, path, dir string
 	passes             int // of vw
@@ -104,9 +104,9 @@ func (r *lossRace) open(ctx context.Context) error {
 	return r.prepare(goal)
 }
 
-// prepare finds out how many clocks take ours to a loss.
+// prepare determines how many of our clocks reach a loss.
 func (r *lossRace) prepare(goal float64) error {
-	// vw has no penalty, by default; with ours the loss would stay above what vw gets to.
+	// vw has no penalty by default; with ours the loss would stay above vw's.
 	var err error
 	if r.trained, r.files, err = cutFile(dnn.Softmax(), r.path, 0, apps.Params{"l2": 1e-6}); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (r *lossRace) ours(ctx context.Context) (float64, error) {
 	return float64(len(r.examples)*r.passes) / time.Since(began).Seconds(), nil
 }
 
-// theirs goes by passes beyond the first, which writes the cache.
+// theirs counts passes after the first, which writes the cache.
 func (r *lossRace) theirs(ctx context.Context) (float64, error) {
 	one, out, err := timed(ctx, r.program, r.args(1)...)
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *lossRace) vwLoss(path string) (float64, error) {
 	return loss / float64(n), nil
 }
 
-// loss returns the mean log loss of our weights.
+// loss returns the mean log loss with our weights.
 func (r *lossRace) loss(tables apps.Rows) float64 {
 	var loss float64
 	weights := make([][]float32, r.features()+1) // the biases come last
@@ -220,7 +220,7 @@ func (r *lossRace) loss(tables apps.Rows) float64 {
 	return loss / float64(len(r.examples))
 }
 
-// features returns how many there are: the bias comes behind them.
+// features returns the number of features: the bias comes after them.
 func (r *lossRace) features() (n int) {
 	for _, e := range r.examples {
 		for _, j := range e.index {

@@ -1,5 +1,5 @@
-// Command evictions prints what a job costs by each policy as machines are evicted more often: `make evictions`. It runs `tierml
-// dry-run` on each market, rate and length, pairs the starts, and adds up. It decides nothing.
+// Command evictions prints a job's cost with each policy for increasing eviction rates: `make evictions`. It runs
+// `tierml dry-run` for each market, rate and length, pairs the starts, and sums up. It decides nothing.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// study is what to compare.
+// study is the set of comparisons.
 type study struct {
 	tierml, job, trace, catalog, rules string
 	markets, policies, rates, hours    []string
@@ -84,7 +84,7 @@ type result struct {
 	finished               bool
 }
 
-// market is the runs of one market: by policy, then start.
+// market has the runs in one market: by policy, then start.
 type market map[string]map[string]result
 
 // ask runs the dry run.
@@ -131,7 +131,7 @@ func (s *study) ask(ctx context.Context, at, rate, length string) (market, error
 	return m, err
 }
 
-// shared returns the starts from which every policy finished that did so from half at least.
+// shared returns the starts from which all policies finished, ignoring policies that finished from fewer than half.
 func (m market) shared() (starts []string) {
 	counts, policies := map[string]int{}, 0
 	for _, runs := range m {
@@ -182,7 +182,7 @@ func (m market) brief(policies []string) (text string) {
 	return text
 }
 
-// table is that of one length.
+// table is the table of one length.
 type table struct {
 	policies, rates []string
 	markets         int
@@ -239,8 +239,8 @@ func figure(all []market, policy string) string {
 	return fmt.Sprintf("%.4f (%.2f h, %.2f)", costs, hours, evictions)
 }
 
-// difference is by what share one policy is dearer than another over all markets, with its 95 % interval by a bootstrap over the starts of
-// each market, and in how many it is cheaper.
+// difference returns the share by which one policy costs more than another over all markets, with its 95 % interval by
+// a bootstrap over each market's starts, and the number of markets in which it is cheaper.
 func difference(all []market, policy, than string, seed uint64) string {
 	const resamples = 1000
 	cheaper := 0

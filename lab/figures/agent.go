@@ -19,19 +19,19 @@ import (
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
-// Environment of an agent: what a metadata service would say.
+// Environment of an agent: what a metadata service would provide.
 const (
 	envInstance = "FIGURES_INSTANCE"
 	envUserData = "FIGURES_USER_DATA"
-	envPulls    = "FIGURES_PULLS" // deliveries of cuts at once; 0 = as usual
+	envPulls    = "FIGURES_PULLS" // concurrent deliveries of cuts; 0 = the default
 	envFlops    = "FIGURES_FLOPS"
 	envBegun    = "FIGURES_BEGUN" // load.begun
 )
 
-// agent is the argument by which this program plays a machine.
+// agent is the argument with which this program acts as a machine.
 const agent = "agent"
 
-// runAgent plays a machine: the node of every run, which reads its identity from its environment.
+// runAgent acts as a machine: the node of every run, which reads its identity from its environment.
 func runAgent() error {
 	flops, err := strconv.ParseFloat(os.Getenv(envFlops), 64)
 	if err != nil {
@@ -46,7 +46,7 @@ func runAgent() error {
 	})
 }
 
-// newApp returns the load of the figures, or an application of every run.
+// newApp returns the figures' load, or a regular application.
 func newApp(name string, params map[string]string, dataset []byte) (apps.App, error) {
 	work := load{Begun: os.Getenv(envBegun)}
 	if name == work.Name() {
@@ -79,7 +79,7 @@ func openSplit(url string, id ps.Split) (io.ReadCloser, error) {
 	return splitdir.Open(url, id)
 }
 
-// newServer returns the server of every run, but for how many deliveries of cuts it takes in at once.
+// newServer returns the regular server, except for the number of concurrent deliveries of cuts.
 func newServer(c node.ServerConfig) (node.Server, error) {
 	var err error
 	if c.PullsAtOnce, err = strconv.Atoi(os.Getenv(envPulls)); err != nil {

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// bulk is figure 11: four reliable machines train, sixty transient ones join, and all are taken back with a warning.
+// bulk is figure 11: four reliable machines train, sixty transient ones join, and all of those are evicted with a
+// warning.
 type bulk struct {
-	alone   time.Duration // a clock on the four before, median
+	alone   time.Duration // a clock on the four at first, median
 	joining time.Duration // the longest clock while the sixty join
 	all     time.Duration // a clock on sixty-four, median
 	evicted time.Duration // the longest clock from the warning until the four are alone again
@@ -59,7 +60,7 @@ func grow(ctx context.Context, n *network, s settings) (b bulk, err error) {
 	}
 	b.alone = median(lengths)
 	r.policy.count.Store(bulkMachines)
-	// The sixty have joined, and everything has moved, when nothing has changed for two clocks.
+	// The sixty have joined, and all moves are over, once nothing has changed for two clocks.
 	if lengths, err = phase(func(d *diary) bool { return d.joined >= bulkReliable+bulkMachines && d.since() >= 2 }); err != nil {
 		return b, err
 	}

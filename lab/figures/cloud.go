@@ -27,7 +27,7 @@ type cloud struct {
 	log      *os.File
 	waits    sync.WaitGroup
 
-	free []int // hosts; it and made are under the lock of machines
+	free []int // hosts; guarded, like made, by the lock of machines
 	made map[provisioner.InstanceID]*machine
 }
 
@@ -104,12 +104,12 @@ func (c *cloud) each(f func(*adapter.Shown)) {
 	})
 }
 
-// SpotPrices never change here.
+// SpotPrices returns constant prices.
 func (c *cloud) SpotPrices(context.Context, []market.Pool, time.Time, time.Time) (map[market.Pool][]market.PricePoint, error) {
 	return nil, nil
 }
 
-// evict takes all transient machines back, with a warning.
+// evict reclaims all transient machines, with a warning.
 func (c *cloud) evict(warning time.Duration) {
 	c.each(func(one *adapter.Shown) {
 		if one.Pool.Class != market.Spot {
@@ -124,14 +124,14 @@ func (c *cloud) evict(warning time.Duration) {
 	})
 }
 
-// ticks returns how much processor time the machines that run have used.
+// ticks returns the processor time that the running machines have used.
 func (c *cloud) ticks() (sum float64) {
 	c.each(func(one *adapter.Shown) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.made[one.ID].cmd.Process.Pid))
 		if err != nil {
 			return // it has ended
 		}
-		_, rest, _ := strings.Cut(string(text), ") ") // its name may hold blanks
+		_, rest, _ := strings.Cut(string(text), ") ") // its name may contain blanks
 		fields := strings.Fields(rest)
 		const user, system = 11, 12
 		if len(fields) > system {
@@ -143,7 +143,7 @@ func (c *cloud) ticks() (sum float64) {
 	return sum
 }
 
-// end kills whatever is left and waits for it.
+// end kills all remaining machines and waits for them.
 func (c *cloud) end() {
 	c.machines.Change(func() {
 		for _, m := range c.made {

@@ -1,8 +1,8 @@
-// Command figures measures how long clocks take on up to 64 machines whose network is the bottleneck, as the figures 7 to 11
-// of the paper "TierML (CMU-PDL-16-102)" do. A machine is a process of the real agent in a network namespace of its own,
-// with a link that is shaped in both directions; computing is paced, so that two cores play 64 machines. The controller, the
-// parameter servers and the workers are those of every run; the cloud is a few lines that start and kill such processes. It
-// knows nothing of the market.
+// Command figures measures how long clocks take on up to 64 machines with the network as the bottleneck, like figures 7
+// to 11 of the paper "TierML (CMU-PDL-16-102)". A machine is a process of the real agent in a network namespace of its
+// own, with a link shaped in both directions; computing is paced, so that two cores emulate 64 machines. The
+// controller, parameter servers and workers are the regular ones; the cloud is a few lines that start and kill such
+// processes. It knows nothing about the market.
 //
 // It needs root, and ip and tc of Debian's iproute2.
 package main
@@ -21,21 +21,21 @@ import (
 
 // settings of a network and a job.
 type settings struct {
-	rate     string        // of a link in each direction, as tc has it
+	rate     string        // of a link in each direction, in tc's format
 	rateBulk string        // the same for figure 11, which is not about links
-	compute  time.Duration // of a clock, on 63 or 64 machines
+	compute  time.Duration // per clock, on 63 or 64 machines
 	// computeBulk is compute for figure 11, in which four machines do all of it: sixteen times as long.
 	computeBulk time.Duration
 	splits      int
 	rows        int           // load.Rows
-	warning     time.Duration // before an eviction: what has changed must be delivered within half of it
-	clocks      int           // measured
+	warning     time.Duration // before an eviction: changes must be delivered within half of it
+	clocks      int           // number measured
 	runs        int
 	log         string
 	only, page  string
 }
 
-// figureFlags defines the flags of a measurement, and returns what makes it.
+// figureFlags defines the flags of a measurement, and returns the function that does it.
 func figureFlags(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	var s settings
 	f.StringVar(&s.rate, "rate", "3500kbit", "of a link in each direction, as tc has it")
@@ -107,7 +107,7 @@ func (s *settings) measure(ctx context.Context, to io.Writer) error {
 	return write(s.page, text.String())
 }
 
-// middle measures some times and returns the measurement whose figure is in the middle.
+// middle repeats a measurement and returns the one with the median figure.
 func middle[M any](times int, measure func() (M, error), figure func(M) float64) (m M, err error) {
 	var all []M
 	for range times {
@@ -120,7 +120,7 @@ func middle[M any](times int, measure func() (M, error), figure func(M) float64)
 	return all[len(all)/2], nil
 }
 
-// write puts what was measured on a page.
+// write writes the measurements to a page.
 func write(path, measured string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -139,13 +139,13 @@ func write(path, measured string) error {
 	return nil
 }
 
-// layout is how many machines of which tier do what.
+// layout is the number and roles of machines by tier.
 type layout struct {
 	name, words         string
 	transient, reliable int
 	two, three          float64 // thresholds of the stages
-	warm                int     // clocks until cuts are as large as they get
-	unpaced             bool    // cuts follow one another, and come from all owners at once, as in the paper; tierml leaves links to training
+	warm                int     // clocks until cuts reach their full size
+	unpaced             bool    // cuts follow one another, from all owners at once, as in the paper; tierml leaves links to training
 }
 
 const never = 1e9

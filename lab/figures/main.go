@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// commands define their flags and return what they do.
+// commands define their flags and return their functions.
 var commands = map[string]func(*flag.FlagSet) func(context.Context, io.Writer) error{"figures": figureFlags, "paces": paceFlags}
 
 func main() {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// network is hosts with shaped links to one switch: a network namespace each, and one for the switch.
+// network is a set of hosts with shaped links to one switch: a network namespace each, and one for the switch.
 type network struct {
 	hosts      int
-	neighbours []byte // the kernel's limit before
+	neighbours []byte // the kernel's previous limit
 }
 
-// neighboursFile limits the neighbours of all namespaces together: 64 hosts that all know each other are 4096.
+// neighboursFile limits the neighbours of all namespaces together: 64 hosts that all know each other have 4096.
 const neighboursFile = "/proc/sys/net/ipv4/neigh/default/gc_thresh3"
 
 const (
@@ -25,7 +25,7 @@ const (
 func hostName(n int) string    { return fmt.Sprintf("%s-%d", prefix, n) }
 func hostAddress(n int) string { return fmt.Sprintf("10.77.1.%d", n+1) }
 
-// layNetwork makes namespaces, links and their shapers. What is left of an earlier one goes first.
+// layNetwork makes namespaces, links and their shapers. It first removes the remains of an earlier network.
 func layNetwork(ctx context.Context, hosts int, rate string) (*network, error) {
 	n := &network{hosts: hosts}
 	n.remove()
@@ -75,7 +75,7 @@ func (n *network) remove() {
 	}
 	command := exec.Command("bash")
 	command.Stdin = strings.NewReader(script.String())
-	_ = command.Run() // what is not there cannot be removed
+	_ = command.Run() // it may not exist
 	if n.neighbours != nil {
 		_ = os.WriteFile(neighboursFile, n.neighbours, 0o644) // nothing depends on it
 	}

@@ -31,8 +31,8 @@ import (
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
-// paces measures what each setting of a job does, as figure 5 of "Towards self-tuning parameter servers" does: one run of an
-// application of every run, whose brain tries every setting there is and never stops to ask what pays.
+// paces measures the effect of each setting of a job, like figure 5 of "Towards self-tuning parameter servers": one run
+// of a regular application, whose tuner tries every setting regardless of what pays.
 type paces struct {
 	rate       string
 	app, data  string
@@ -45,7 +45,7 @@ type paces struct {
 	out, log   string
 }
 
-// paceFlags defines the flags of that measurement, and returns what makes it.
+// paceFlags defines the flags of that measurement, and returns the function that does it.
 func paceFlags(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	var p paces
 	f.StringVar(&p.rate, "rate", "100mbit", "of a link in each direction, as tc has it")
@@ -62,7 +62,7 @@ func paceFlags(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	return p.measure
 }
 
-// everySetting is more trials than there are settings.
+// everySetting exceeds the number of settings.
 const everySetting = 1000
 
 func (p *paces) measure(ctx context.Context, out io.Writer) error {
@@ -85,7 +85,7 @@ func (p *paces) measure(ctx context.Context, out io.Writer) error {
 		if end < 0 {
 			return d.tuned
 		}
-		return d.tuned[:end+1] // which has the last trial's sample
+		return d.tuned[:end+1] // it has the last trial's sample
 	}
 	for known := 0; ; {
 		if err := r.wait(func(d *diary) bool { return len(d.tuned) > known }); err != nil {
@@ -108,7 +108,7 @@ func (p *paces) measure(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// write appends what a setting did.
+// write appends the result of a setting.
 func (p *paces) write(out io.Writer, s *journal.TuneSample) error {
 	if s == nil {
 		return nil
@@ -132,7 +132,7 @@ func (p *paces) write(out io.Writer, s *journal.TuneSample) error {
 		return fmt.Errorf("writing what was measured: %w", err)
 	}
 	w := csv.NewWriter(file)
-	_ = w.Write([]string{p.app, string(setting), strconv.FormatFloat(s.Change, 'f', 3, 64), strings.Join(times, " ")}) // Flush says
+	_ = w.Write([]string{p.app, string(setting), strconv.FormatFloat(s.Change, 'f', 3, 64), strings.Join(times, " ")}) // Flush reports the error
 	w.Flush()
 	return errors.Join(w.Error(), file.Close())
 }
@@ -190,7 +190,7 @@ func (p *paces) begin(ctx context.Context, n *network, folder string) (r *run, e
 	return r, r.launch(ctx, c, log)
 }
 
-// prepare cuts the data and makes the application.
+// prepare cuts the data and returns the application.
 func (p *paces) prepare(ctx context.Context, folder string) (program apps.Program, data apps.Dataset, params map[string]string, err error) {
 	kind, err := all.Registry().Find(p.app)
 	if err != nil {

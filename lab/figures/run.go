@@ -31,15 +31,15 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// measured is what clocks took.
+// measured is the duration of clocks.
 type measured struct {
-	clock             time.Duration // the mean of a run: with staleness, short ones and long ones follow each other
+	clock             time.Duration // the mean of a run: with staleness, short and long clocks alternate
 	shortest, longest time.Duration
 	cpu               float64 // busy share of the host's cores
-	own               float64 // of which the machines'
+	own               float64 // the machines' part of it
 }
 
-// allAtOnce is more deliveries than there are partitions.
+// allAtOnce exceeds the number of partitions.
 const allAtOnce = 1000
 
 // print prints a line of the table.
@@ -80,7 +80,7 @@ func once(ctx context.Context, n *network, s settings, l layout) (measured, erro
 	return m, nil
 }
 
-// takeTime makes clocks take their time from now on, and waits for this many: the first two may be shorter.
+// takeTime makes clocks take their full time from now on, and waits for this many: the first two may be shorter.
 func (r *run) takeTime(clocks int) error {
 	if err := os.WriteFile(r.cloud.begun, nil, 0o644); err != nil {
 		return fmt.Errorf("telling the machines to begin: %w", err)
@@ -91,7 +91,7 @@ func (r *run) takeTime(clocks int) error {
 	return err
 }
 
-// run is a job under way.
+// run is a running job.
 type run struct {
 	folder string
 	cloud  *cloud
@@ -128,7 +128,7 @@ func begin(ctx context.Context, n *network, s settings, l layout) (r *run, err e
 	if err != nil {
 		return nil, fmt.Errorf("making a folder: %w", err)
 	}
-	perWorker := float64((s.splits + 62) / 63) // 63 and 64 machines have as many each; fewer take longer
+	perWorker := float64((s.splits + 62) / 63) // 63 and 64 machines have equal shares; fewer take longer
 	r = &run{
 		cloud: newCloud(n, perWorker*splitWork/s.compute.Seconds(), filepath.Join(folder, "begun"), file), policy: &fleet{}, diary: &diary{log: log}, cancel: cancel, folder: folder,
 		done: make(chan struct{}),
@@ -167,14 +167,14 @@ func (r *run) launch(ctx context.Context, c *elasticity.Controller, log io.Write
 		},
 		PollPrices: time.Minute, PollCloud: 10 * time.Second, Calls: time.Minute,
 	})
-	go func() { // ends with the context; end waits for it
+	go func() { // it ends with the context; end waits for it
 		defer close(r.done)
 		_, r.err = r.drive.Run(ctx)
 	}()
 	return nil
 }
 
-// controller decides for a layout, which neither load nor prices change.
+// controller returns a controller for a layout, which neither load nor prices change.
 func (s settings) controller(l layout, policy bidding.Policy) (*elasticity.Controller, error) {
 	rules, err := market.Rules("ec2-now")
 	if err != nil {
@@ -210,10 +210,10 @@ func (r *run) end() {
 	<-r.done
 	r.cloud.end()
 	r.stream.Close()
-	_ = os.RemoveAll(r.folder) // a file in the host's folder for such
+	_ = os.RemoveAll(r.folder) // a temporary folder on the host
 }
 
-// wait waits until the diary says so.
+// wait waits until a condition on the diary holds.
 func (r *run) wait(so func(*diary) bool) error {
 	deadline := time.Now().Add(10 * time.Minute)
 	for {
@@ -234,9 +234,9 @@ func (r *run) wait(so func(*diary) bool) error {
 	}
 }
 
-// diary is the journal of a run, of which the times of clocks are kept.
+// diary is the journal of a run, with the times of clocks.
 type diary struct {
-	log io.Writer // of cuts
+	log io.Writer // for cuts
 
 	mu      sync.Mutex
 	joined  int
@@ -279,17 +279,17 @@ func (d *diary) since() (n int) {
 	return n
 }
 
-// settled reports whether nothing changes any more: splits and partitions are where they belong.
+// settled reports whether no more changes are expected: splits and partitions are in place.
 func (d *diary) settled() bool { return d.since() >= 3 && time.Since(d.changed) > 8*time.Second }
 
-// mark makes lengths count from before clocks ago.
+// mark starts the lengths a number of clocks ago.
 func (d *diary) mark(before int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.from = max(0, len(d.clocks)-before)
 }
 
-// lengths returns those of the clocks since mark.
+// lengths returns the durations of the clocks since mark.
 func (d *diary) lengths() (all []time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -317,7 +317,7 @@ func (f *fleet) Plan(s bidding.State) bidding.Plan {
 	return bidding.Plan{}
 }
 
-// load of the host's processors since its start, in ticks.
+// ticks is the load of the host's processors since boot, in ticks.
 type ticks struct{ busy, all float64 }
 
 func busy() (t ticks) {

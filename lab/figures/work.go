@@ -10,21 +10,22 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// The work has the traffic of matrix factorisation: a table that every worker reads and adds to as a whole, as the factors
-// of items, and rows that belong to one split each, as those of users, which make the state large. Computing is pacing.
+// The work has the traffic of matrix factorisation: a table that every worker reads and updates as a whole, like the
+// factors of items, and rows that belong to one split each, like those of users, which make the state large. Computing
+// is emulated by pacing.
 const (
 	sharedRows, sharedColumns = 256, 256
 	ownColumns                = 4096
-	splitWork                 = 1e6 // floating-point operations of a split's clock, by which it is paced
+	splitWork                 = 1e6 // floating-point operations of a split's clock, for pacing
 )
 
 type load struct {
 	Splits int
-	// Rows is how many rows of its own a split has. It changes one in each clock: a cut delivers up to Rows
-	// times what a clock changes, as with users whose ratings are many batches.
+	// Rows is the number of a split's own rows. It changes one in each clock: a cut delivers up to Rows
+	// times what a clock changes, as for users whose ratings are in many batches.
 	Rows int
-	// Begun is a file: clocks take their time once it is there. Before, while machines join, the few that are there would
-	// take minutes for one.
+	// Begun is a file: once it exists, clocks take their full time. Before that, while machines join, the first few
+	// would take minutes per clock.
 	Begun string `json:"-"`
 }
 
@@ -32,7 +33,7 @@ func (load) Name() string { return "load" }
 
 func (l load) Tables() []ps.Table {
 	return []ps.Table{
-		// By ranges, so that all servers have as many rows as each other.
+		// By ranges, so that all servers have equal numbers of rows.
 		{Name: "shared", Rows: sharedRows, Cols: sharedColumns, Ranged: true},
 		{Name: "own", Rows: uint64(l.Splits * l.Rows), Cols: ownColumns, Ranged: true},
 	}
@@ -46,7 +47,7 @@ func (l load) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, error) 
 	return piece{l, id}, nil
 }
 
-// noFiles is where the splits of the load lie: each holds its number alone.
+// noFiles is the folder of the load's splits: each contains only its number.
 const noFiles = "none"
 
 func openPiece(_ string, id ps.Split) (io.ReadCloser, error) {
@@ -58,7 +59,7 @@ type piece struct {
 	id ps.Split
 }
 
-// own returns the row of the split's own that a clock changes.
+// own returns the split's own row that a clock changes.
 func (p piece) own(c ps.Clock) ps.Key {
 	return ps.Key{Table: 1, Row: ps.RowID(int(p.id)*p.Rows + int(c)%p.Rows)}
 }
@@ -73,8 +74,8 @@ func (p piece) Needs(c ps.Clock, keys []ps.Key) []ps.Key {
 func (piece) EvalNeeds(keys []ps.Key) []ps.Key { return keys }
 
 func (p piece) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
-	// Every row is changed, in one cell, which costs as much to send as any: however splits are dealt out, a worker sends
-	// the whole table once.
+	// Every row is changed, in one cell, which costs as much to send as any: a worker sends the whole table once for
+	// any distribution of splits.
 	for row := range ps.RowID(sharedRows) {
 		rows.Row(ps.Key{Row: row})[int(c)%sharedColumns]++
 	}

@@ -19,7 +19,7 @@ import (
 
 const job = 0xf007
 
-// child answers the orders of measure, a line for each, until its input ends.
+// child answers the commands of measure, one line each, until its input ends.
 func child(role string, args []string) error {
 	set := flag.NewFlagSet(role, flag.ContinueOnError)
 	var s shape
@@ -50,8 +50,8 @@ func child(role string, args []string) error {
 	return lines.Err()
 }
 
-// parseRoute reads the addresses of servers. Partitions go to owners in turn, and to the backup of the same
-// number.
+// parseRoute reads the addresses of servers. Partitions are assigned to owners in turn, and to the backup
+// with the same number.
 func parseRoute(s *shape, text string) (ps.Route, map[ps.ServerID]string) {
 	peers := map[ps.ServerID]string{}
 	for peer := range strings.FieldsSeq(text) {
@@ -148,7 +148,8 @@ func work(_ string, self ps.ServerID, s *shape) (obey fixedSource, end func(), e
 		if err := cl.Read(ctx, 1, clock, keys, &rows); err != nil {
 			return "", err
 		}
-		// Every worker has added number+1 to each parameter in each clock; unless deterministic, others may be ahead by this one.
+		// Every worker has added number+1 to each parameter in each clock; unless deterministic, others may be ahead by
+		// the present clock.
 		least := float32(clock-1) * float32(s.workers*(s.workers+1)/2)
 		most := least + float32(s.workers*(s.workers+1)/2-number-1)
 		if s.deterministic {

@@ -2,5 +2,5 @@ package main
 
 import "github.com/tierml/tierml/internal/heap"
 
-// Builds of before internal/heap leave this file out: their agents collect garbage as Go does by itself.
+// Builds from before internal/heap leave this file out: their agents use Go's default garbage collection.
 func init() { heap.Tune() }

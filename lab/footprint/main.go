@@ -1,9 +1,10 @@
-// Footprint measures what a model costs its servers: the peak memory of an owner and of a backup in bytes per parameter, and
-// how fast cuts travel between them. Owner, backup and workers are processes of their own on this host, with the real
-// ps/server and ps/client; `make growth` runs it for this build and for a former one, lab/bench/results.md has the figures.
+// Footprint measures the cost of a model to its servers: the peak memory of an owner and of a backup in bytes per
+// parameter, and the speed of cuts between them. Owner, backup and workers are processes of their own on this host,
+// with the real ps/server and ps/client; `make growth` runs it for this build and for a former one,
+// lab/bench/results.md has the figures.
 //
-// Every worker changes every row in every clock, the most that a model can ask of its servers. It knows nothing about how anything is
-// stored: it reads what the kernel says of each process (VmHWM).
+// Every worker changes every row in every clock, the highest load that a model can cause. It knows nothing about
+// storage: it reads what the kernel reports for each process (VmHWM).
 package main
 
 import (
@@ -69,7 +70,7 @@ func (s *shape) schema() ps.Schema {
 	}
 }
 
-// measureAll prints a table of one row.
+// measureAll prints a table with one row.
 func measureAll(args []string) error {
 	set := flag.NewFlagSet("footprint", flag.ContinueOnError)
 	var s shape
@@ -126,13 +127,13 @@ func (p *process) ask(format string, args ...any) (string, error) {
 	return p.line()
 }
 
-// end lets the child go, and waits for it.
+// end ends the child, and waits for it.
 func (p *process) end() {
 	_ = p.in.Close()
 	_ = p.command.Wait()
 }
 
-// busy returns the processor time that processes have taken, in seconds.
+// busy returns the processor time that processes have used, in seconds.
 func busy(list []*process) (seconds float64, err error) {
 	for _, p := range list {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
@@ -155,7 +156,7 @@ func busy(list []*process) (seconds float64, err error) {
 	return seconds, nil
 }
 
-// peak returns the most memory that a process has had, in bytes.
+// peak returns a process's peak memory, in bytes.
 func peak(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

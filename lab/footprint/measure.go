@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// result is what a shape came to, per process: bytes beyond those of a process that has just begun, and rates.
+// result is a shape's result, per process: bytes beyond those of a newly started process, and rates.
 type result struct {
 	owner, backup, worker float64 // bytes
-	first, later          float64 // GB/s of cuts, of all owners together
-	busy                  float64 // seconds of processor time for a GB of cuts, on both sides together
+	first, later          float64 // GB/s of cuts, for all owners together
+	busy                  float64 // processor seconds per GB of cuts, for both sides together
 	clock                 float64 // seconds
 }
 
-// cast is the processes of a shape.
+// cast has the processes of a shape.
 type cast struct {
 	shape                     shape
 	owners, backups, workers  []*process
@@ -139,7 +139,7 @@ func (c *cast) cut(clock int) error {
 	return all(servers, "commit %d", clock)
 }
 
-// all gives processes an order at the same time, and waits for all.
+// all sends processes a command concurrently, and waits for all.
 func all(list []*process, format string, args ...any) error {
 	for _, p := range list {
 		if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {

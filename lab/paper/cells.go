@@ -17,13 +17,13 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// recording is a file of prices with the catalog nearest in time, and the pairs of types that are looked at.
+// recording is a file of prices with the catalog closest in time, and the pairs of types to study.
 type recording struct {
 	name            string // in tables
 	prices, catalog string // files
-	pairs           []pair // none: neighbours in size of each family
+	pairs           []pair // nil: neighbours in size of each family
 	zones           []string
-	from, to        time.Time // the part that is looked at; zero = from its beginning, to its end
+	from, to        time.Time // the part to study; zero = from its beginning, to its end
 }
 
 // pair is a smaller and a larger type, by vCPUs.
@@ -45,14 +45,14 @@ func split(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// shipped returns the recordings of the bid market that this project has at hand (none is part of the repository). The paper's
-// types, c4.xlarge and c4.2xlarge at the beginning of 2016, are not among them. Pairs are of one family, as the paper's, or
-// across families with about twice the vCPUs. Where a file lacks some days, its parts stand for themselves.
+// shipped returns the recordings of the bid market that this project uses (none is part of the repository). They do not
+// include the paper's types, c4.xlarge and c4.2xlarge at the beginning of 2016. Pairs are of one family, as in the
+// paper, or across families with about twice the vCPUs. If a file lacks some days, its parts are separate recordings.
 func shipped(data string) []recording {
 	day := func(text string) time.Time {
 		t, err := time.Parse(time.DateOnly, text)
 		if err != nil {
-			panic(err) // it is written below
+			panic(err) // it is a constant in this function
 		}
 		return t
 	}
@@ -89,7 +89,7 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s %s %s", c.recording, c.pools[0].Pool.Zone, c.pair())
 }
 
-// cells are all pairs in all zones that have prices of both types.
+// cells returns all pairs in all zones that have prices of both types.
 func (r recording) cells() ([]cell, error) {
 	recorded, err := local.ReadPrices(r.prices)
 	if err != nil {
@@ -165,7 +165,7 @@ func neighbours(byZone map[string][]bidding.Candidate, zones []string) (out []pa
 	return out
 }
 
-// between returns the part of a history in some time; nil when there are no prices of it.
+// between returns the part of a history in a period; nil if it has no prices.
 func between(h *market.History, from, to time.Time) *market.History {
 	if from.IsZero() && to.IsZero() {
 		return h
@@ -187,12 +187,12 @@ func between(h *market.History, from, to time.Time) *market.History {
 	return market.NewHistory(points)
 }
 
-// fleet is how the paper's machines are many: Machines of the larger type, of which TierML has Reliable on demand, or as
+// fleet is the size of the paper's fleets: Machines of the larger type, of which TierML has Reliable on demand, or as
 // many vCPUs of the smaller.
 type fleet struct{ machines, reliable int }
 
-// config returns the run of a fleet that has as many vCPUs as transient machines of the larger type, besides the reliable
-// ones.
+// config returns the run of a fleet with as many vCPUs as transient machines of the larger type, in addition to the
+// reliable ones.
 func (c cell) config(f fleet, transient int, book string) (sim.Config, error) {
 	rules, err := market.Rules(book)
 	if err != nil {
@@ -217,7 +217,7 @@ func (c cell) config(f fleet, transient int, book string) (sim.Config, error) {
 	return cfg, nil
 }
 
-// crossings counts how often the price came to exceed a limit.
+// crossings counts how often the price rose above a limit.
 func crossings(h *market.History, limit market.USD) (n int) {
 	above := true
 	last, _ := h.Last()
@@ -230,7 +230,7 @@ func crossings(h *market.History, limit market.USD) (n int) {
 	return n
 }
 
-// missing says which recordings of a folder are not there.
+// missing returns the recordings that a folder lacks.
 func missing(recordings []recording) (files []string) {
 	for _, r := range recordings {
 		for _, file := range []string{r.prices, r.catalog} {

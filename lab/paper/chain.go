@@ -9,29 +9,29 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// chain is a market that forgets: the price of the next step depends on the present one alone, as often as it followed it
-// in a recording. In such a market one can compute the result of the best policy that knows all odds, but not the future
+// chain is a Markov market: the price of the next step depends only on the present one, with the frequencies of a
+// recording. For such a market one can compute the result of the best policy that knows all odds, but not the future
 // (reach).
 type chain struct {
-	prices   []market.USD // of the levels, ascending; what is above the on-demand price is one level
+	prices   []market.USD // of the levels, ascending; everything above the on-demand price is one level
 	onDemand market.USD
 	next     [][]step // by level
 	recorded []int    // levels of the recording
 }
 
-// step is a level that may follow, and how likely.
+// step is a possible next level, with its probability.
 type step struct {
 	to int
 	p  float64
 }
 
 const (
-	chainStep  = 5 * time.Minute // about what a machine takes to start
+	chainStep  = 5 * time.Minute // about a machine's start-up time
 	hourSteps  = int(time.Hour / chainStep)
 	mostLevels = 40
 )
 
-// fitChain counts what follows what.
+// fitChain counts transitions.
 func fitChain(h *market.History, onDemand market.USD) *chain {
 	first, _ := h.First()
 	last, _ := h.Last()
@@ -44,7 +44,7 @@ func fitChain(h *market.History, onDemand market.USD) *chain {
 	at := c.levels(seen)
 	c.recorded = at
 	counts := make([]map[int]float64, len(c.prices))
-	for i := 1; i <= len(at); i++ { // the last is followed by the first, so that no level is without a way out
+	for i := 1; i <= len(at); i++ { // the last is followed by the first, so that every level has a successor
 		from, to := at[i-1], at[i%len(at)]
 		if counts[from] == nil {
 			counts[from] = map[int]float64{}
@@ -66,8 +66,8 @@ func fitChain(h *market.History, onDemand market.USD) *chain {
 	return c
 }
 
-// levels are at most mostLevels that were seen about equally often, and above all one for what is dearer than on
-// demand.
+// levels returns at most mostLevels levels with about equal frequencies, plus one for everything above the
+// on-demand price.
 func (c *chain) levels(seen []market.USD) (at []int) {
 	sorted := slices.Sorted(slices.Values(seen))
 	var tops []market.USD // the highest price of each level
@@ -94,7 +94,7 @@ func (c *chain) levels(seen []market.USD) (at []int) {
 	return at
 }
 
-// bids returns the levels that may be bid, the highest first among equals in effect.
+// bids returns the levels that can be bid; among equivalent ones, the highest.
 func (c *chain) bids() int {
 	n := len(c.prices)
 	if c.prices[n-1] > c.onDemand {
@@ -131,23 +131,23 @@ func (c *chain) history(path []int, from time.Time) *market.History {
 	return market.NewHistory(points)
 }
 
-// reach is an idealised job without end on a chain: machines are paid by the hour, free when they are interrupted in it, take
-// a step to start, and work next to reliable ones that cost upkeep. Whatever is rounded is rounded in its favour: machines
-// that are kept or replaced at the end of their hour work at once, at any new bid. It works backward in time, at a price
-// for work, over what is expected where nothing is known (expect) and over prices that are (follow).
+// reach is an idealised endless job on a chain: machines are paid by the hour, free if interrupted within it, take a
+// step to start, and work next to reliable ones that cost upkeep. All rounding is in its favour: machines that are kept
+// or replaced at the end of their hour work at once, at any new bid. It works backward in time, at a price for work,
+// over expectations where the future is unknown (expect) and over prices where it is known (follow).
 type reach struct {
 	*chain
-	upkeep float64 // dollars an hour, for each machine
-	lambda float64 // dollars for an hour of work
-	now    outcome // what is to be expected where nothing is known of the time to come
+	upkeep float64 // dollars per hour and machine
+	lambda float64 // dollars per hour of work
+	now    outcome // the expectation with no knowledge of the future
 }
 
-// outcome is the result from a moment on, by level: what is paid less lambda for each hour of work.
+// outcome is the result from a moment on, by level: the payments less lambda for each hour of work.
 type outcome struct {
 	idle []float64 // nothing is held
 	end  []float64 // an hour of a machine has ended
-	// An hour that is under way, by level, bid and step: its outcome without its price, and how likely that is paid.
-	// The last bid is a machine on demand.
+	// An hour in progress, by level, bid and step: its outcome without its price, and the probability that it is
+	// paid. The last bid is a machine on demand.
 	rest, paid [][][hourSteps]float64
 }
 
@@ -160,7 +160,7 @@ func (r *reach) empty() outcome {
 	return o
 }
 
-// clear forgets a level.
+// clear resets a level.
 func (o *outcome) clear(i int) {
 	o.idle[i], o.end[i] = 0, 0
 	clear(o.rest[i])
@@ -170,7 +170,7 @@ func (o *outcome) clear(i int) {
 // noticeHours is how long machines work after a crossing.
 const noticeHours = 2.0 / 60
 
-// work goes from a level to the next: out gets, with a weight, what follows from a step to level j.
+// work handles a transition: it adds to out, with a weight, what follows from a step to level j.
 func (r *reach) work(out, then *outcome, i, j int, weight float64) {
 	hours := chainStep.Hours()
 	for b := range out.rest[i] {
@@ -197,8 +197,8 @@ func (r *reach) work(out, then *outcome, i, j int, weight float64) {
 // wait is the bid of a policy that buys nothing.
 const wait = -1
 
-// decide makes the best of a level whose hours have been worked out, and says what to bid when nothing is held, and
-// at the end of an hour.
+// decide chooses the best for a level whose hours have been computed, and returns what to bid when nothing is held,
+// and at the end of an hour.
 func (r *reach) decide(out *outcome, i int) (idle, end int) {
 	start := chainStep.Hours() * r.lambda
 	best, bid := math.Inf(1), wait
@@ -217,7 +217,7 @@ func (r *reach) decide(out *outcome, i int) (idle, end int) {
 	return idle, end
 }
 
-// price returns what an hour costs by a bid at a level.
+// price returns the price of an hour with a bid at a level.
 func (r *reach) price(level, bid int) float64 {
 	if bid == r.bids() {
 		return dollars(r.onDemand)
@@ -227,7 +227,7 @@ func (r *reach) price(level, bid int) float64 {
 
 func dollars(u market.USD) float64 { return float64(u) / float64(market.Dollar) }
 
-// expect goes a step back where nothing is known of the next.
+// expect goes back one step without knowledge of the next.
 func (r *reach) expect() {
 	out := r.empty()
 	for i := range r.prices {
@@ -239,8 +239,8 @@ func (r *reach) expect() {
 	r.now = out
 }
 
-// settle computes the expected outcome at a price of work, and the long-run value of an hour then: above zero when
-// work costs more than that.
+// settle computes the expected outcome at a price of work, and the long-run value of an hour: positive if work
+// costs more than that.
 func (r *reach) settle(lambda float64, hours int) (gain float64) {
 	r.lambda = lambda
 	half := 0.0
@@ -251,7 +251,7 @@ func (r *reach) settle(lambda float64, hours int) (gain float64) {
 		r.expect()
 	}
 	gain = 2 * (r.now.idle[0] - half) / float64(hours)
-	zero := r.now.idle[0] // so that values stay small
+	zero := r.now.idle[0] // keeps values small
 	for i := range r.prices {
 		r.now.idle[i] -= zero
 		r.now.end[i] -= zero
@@ -264,7 +264,7 @@ func (r *reach) settle(lambda float64, hours int) (gain float64) {
 	return gain
 }
 
-// least returns what an hour of work costs in the long run, to a policy that knows the odds alone.
+// least returns the long-run cost of an hour of work to a policy that only knows the odds.
 func (r *reach) least() float64 {
 	r.now = r.empty()
 	low, high := 0.0, dollars(r.onDemand)+r.upkeep
@@ -279,11 +279,11 @@ func (r *reach) least() float64 {
 	return (low + high) / 2
 }
 
-// advice is what is bid next on a path of which some steps are known.
+// advice is the next bid on a path of which some steps are known.
 type advice struct{ idle, end int }
 
-// follow goes back over the steps of a path that are known, from its last, behind which nothing is. It returns what to bid at
-// each, the last one excepted; the first keep are enough.
+// follow goes back over the known steps of a path, from the last. It returns what to bid at each, except the last; the
+// first keep are enough.
 func (r *reach) follow(path []int, keep int, scratch *[2]outcome) []advice {
 	out := make([]advice, min(keep, len(path)-1))
 	then, here, other := &r.now, &scratch[0], &scratch[1]
@@ -299,7 +299,7 @@ func (r *reach) follow(path []int, keep int, scratch *[2]outcome) []advice {
 	return out
 }
 
-// run walks along a path, of which `ahead` steps are known at each moment, and returns the price of an hour of
+// run walks along a path, of which `ahead` steps are known at each moment, and returns the cost of an hour of
 // work.
 func (r *reach) run(path []int, ahead int) float64 {
 	scratch := [2]outcome{r.empty(), r.empty()}
@@ -358,8 +358,8 @@ func (r *reach) run(path []int, ahead int) float64 {
 	return paid / worked
 }
 
-// known returns the price of an hour of work to a policy that knows `ahead` steps of a path: worth follows
-// from itself.
+// known returns the cost of an hour of work to a policy that knows `ahead` steps of a path: it iterates to
+// find worth.
 func (r *reach) known(path []int, ahead int, worth float64) float64 {
 	best := math.Inf(1)
 	for range 4 {

@@ -9,23 +9,24 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// control is what switching is worth where it should be: as shares of cost and run time without it.
+// control is the gain from switching in a market where it should pay: as shares of cost and run time without it.
 type control struct {
 	cost, time float64
 	starts     int
 }
 
-// inTurn is a market of two types with the same price per vCPU on demand, each calm and restless in turn. Calm, they cost a fifth of that price. In a restless
-// spell they cost a share of it, and once in a while one and a half of it.
+// inTurn is a market of two types with the same on-demand price per vCPU, which are calm and restless in turn. Calm,
+// they cost a fifth of that price. In a restless spell they cost a share of it, and occasionally one and a half times
+// it.
 type inTurn struct {
-	spell, every, above time.Duration // how long it is calm; the time between crossings; how long one lasts
+	spell, every, above time.Duration // length of a calm spell; time between crossings; length of a crossing
 	restless            float64
 }
 
-// usual is the market of the page.
+// usual is the market on the page.
 var usual = inTurn{spell: 12 * time.Hour, every: time.Hour, above: 10 * time.Minute, restless: 0.4}
 
-// others returns the markets in which switching was looked for that pays.
+// others returns further markets that were searched for a gain from switching.
 func others() (all []inTurn) {
 	for _, spell := range []time.Duration{6 * time.Hour, 12 * time.Hour} {
 		for _, m := range []inTurn{{every: time.Hour, above: 10 * time.Minute}, {every: 90 * time.Minute, above: 20 * time.Minute},
@@ -59,7 +60,7 @@ func (m inTurn) cell() cell {
 	return c
 }
 
-// run says what switching is worth there.
+// run measures the gain there.
 func (m inTurn) run(ctx context.Context, f fleet, starts int) (control, error) {
 	cfg, err := m.cell().config(f, f.machines-f.reliable, "ec2-2017")
 	if err != nil {

@@ -16,17 +16,18 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// foretold is what an hour of work costs in a pool, as shares of the price on demand, to whom some time to come is known.
+// foretold is the cost of an hour of work in a pool, as shares of the on-demand price, given some knowledge of the
+// future.
 type foretold struct {
 	pool     string
-	least    float64   // on the chain, computed: to whom nothing is known but its odds
-	drawn    []float64 // on a path that was drawn from the chain, by lookaheads
+	least    float64   // on the chain, computed: knowing only its odds
+	drawn    []float64 // on a path drawn from the chain, by lookahead
 	recorded []float64 // on the recording itself
 	ours     float64   // cost-per-work, simulated on the drawn path; jobs of chainWork
-	error    float64   // of that, the standard error
+	error    float64   // its standard error
 }
 
-// lookaheads are the steps that are known at each moment.
+// lookaheads are the numbers of known steps at each moment.
 var lookaheads = []int{0, 3, 12, 48, everything}
 
 const (
@@ -35,7 +36,7 @@ const (
 	chainWork  = 20 * time.Hour
 )
 
-// foretell returns the worth of knowing some of the future of a pool.
+// foretell returns the value of knowing some of a pool's future.
 func foretell(ctx context.Context, pool bidding.Candidate, f fleet, starts int, seed uint64) (foretold, error) {
 	c := fitChain(pool.History, pool.Type.OnDemand)
 	price := dollars(pool.Type.OnDemand)
@@ -53,7 +54,7 @@ func foretell(ctx context.Context, pool bidding.Candidate, f fleet, starts int, 
 	return out, err
 }
 
-// alone is cost-per-work in the simulator, in one pool and on demand, with reliable machines that do not work.
+// alone simulates cost-per-work in one pool and on demand, with reliable machines that do not work.
 func alone(ctx context.Context, pool bidding.Candidate, f fleet, starts int, seed uint64) (sweep.Summary, error) {
 	cfg, err := cell{pools: []bidding.Candidate{pool, pool}}.config(f, f.machines-f.reliable, "ec2-2017")
 	if err != nil {
@@ -72,7 +73,7 @@ func alone(ctx context.Context, pool bidding.Candidate, f fleet, starts int, see
 	return sweep.Summarize(rows)[0], nil
 }
 
-// lookahead is the study of what foresight is worth, in the pools whose prices exceed on-demand most often.
+// lookahead studies the value of foresight, in the pools whose prices exceed on-demand most often.
 func (p *page) lookahead(ctx context.Context, cells []cell, o *options) error {
 	p.line("| pool | prices | odds alone, computed | odds alone | the next 15 min | 1 h | 4 h | everything | `cost-per-work` |")
 	p.line("|---|---|---|---|---|---|---|---|---|")
@@ -99,7 +100,7 @@ type restlessPool struct {
 	crossings int
 }
 
-// wildest returns up to most pools, those whose prices exceed on-demand most often.
+// wildest returns up to most pools whose prices exceed on-demand most often.
 func wildest(cells []cell, most int) (out []restlessPool) {
 	for _, c := range cells {
 		for _, pool := range c.pools {
@@ -113,7 +114,7 @@ func wildest(cells []cell, most int) (out []restlessPool) {
 	return out[:min(most, len(out))]
 }
 
-// keptOf writes costs, and what share they keep of the last one's saving.
+// keptOf formats costs, and the share of the last one's saving that each keeps.
 func keptOf(costs []float64) string {
 	var words []string
 	all := costs[len(costs)-1]

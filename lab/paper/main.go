@@ -1,6 +1,6 @@
-// Command paper runs TierML's analysis (CMU-PDL-16-102, figures 1 and 12 and section 4.6) on recorded prices and prints it
-// next to the paper's figures: `make paper`. It knows which recordings, machine types and fleets belong to it, and drives
-// sim/sweep as `tierml dry-run` does; it decides nothing.
+// Command paper runs TierML's analysis (CMU-PDL-16-102, figures 1 and 12 and section 4.6) on recorded prices and prints
+// it next to the paper's figures: `make paper`. It has the recordings, machine types and fleets, and drives sim/sweep
+// as `tierml dry-run` does; it decides nothing.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// controlStarts are how many starts the control of switching has.
+// controlStarts is the number of starts for the control of switching.
 const controlStarts = 200
 
 func main() {
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// options are what people say.
+// options are the command line's options.
 type options struct {
 	data, starts, out, results    string
 	traces, catalog, pairs, zones string
@@ -173,7 +173,7 @@ func analyse() error {
 	return write(o.out, p.String())
 }
 
-// write prints to standard output and, when a path is given, to a file.
+// write prints to standard output and, if a path is given, to a file.
 func write(path, text string) error {
 	_, err := io.WriteString(os.Stdout, text)
 	if path != "" {

@@ -1,6 +1,6 @@
 package main
 
-// reading explains the differences, each by a number of the results.
+// reading explains each difference by a number from the results.
 func (p *page) reading(results []result, o *options, c control) {
 	hours := p.hours[len(p.hours)-1]
 	some := of(results, hours, false)
@@ -34,7 +34,8 @@ func (p *page) reading(results []result, o *options, c control) {
 	p.WriteString(again)
 }
 
-// later compares with what was published after the paper. The figures are of other markets and other work: they tell the order of size.
+// later compares with what was published after the paper. The figures are from other markets and other work: they only
+// show the order of magnitude.
 func (p *page) later(some []result) {
 	saved, _ := cost(some, "cost-per-work")
 	p.heading("Beside later papers")

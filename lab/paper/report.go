@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// restless is how often prices of a cell must exceed on-demand so that policies differ.
+// restless is how often a cell's prices must exceed on-demand for policies to differ.
 const restless = 10
 
 // page is papers/paper.md.
@@ -31,8 +31,8 @@ func of(results []result, hours time.Duration, onlyRestless bool) (out []result)
 	return out
 }
 
-// cost returns the mean cost of a policy's runs in all of some cells, as a share of undisturbed work on demand, and twice its standard error.
-// Each start counts the same.
+// cost returns the mean cost of a policy's runs over some cells, as a share of undisturbed work on demand, and twice
+// its standard error. All starts count equally.
 func cost(some []result, policy string) (mean, error float64) {
 	return pooled(some, policy, func(r run) float64 { return r.Cost })
 }
@@ -44,7 +44,7 @@ func pooled(some []result, policy string, figure func(run) float64) (mean, error
 		for _, one := range runs {
 			sum, squares = sum+figure(one), squares+figure(one)*figure(one)
 		}
-		if k := float64(len(runs)); k > 1 { // cells are what they are: starts within them vary
+		if k := float64(len(runs)); k > 1 { // cells are fixed: only starts within them vary
 			variance += (squares - sum*sum/k) * k / (k - 1)
 		}
 		mean, n = mean+sum, n+len(runs)
@@ -52,7 +52,7 @@ func pooled(some []result, policy string, figure func(run) float64) (mean, error
 	return mean / float64(n), 2 * math.Sqrt(variance) / float64(n)
 }
 
-// longer is by what share a policy's runs take longer than undisturbed, in the mean.
+// longer returns the mean share by which a policy's runs take longer than undisturbed.
 func longer(some []result, policy string) float64 {
 	hours, _ := pooled(some, policy, func(r run) float64 { return r.Hours })
 	return hours/some[0].Hours - 1
@@ -77,7 +77,7 @@ func saves(some []result, policy, than string) float64 {
 	return 1 - a/b
 }
 
-// write prints the page: results are those of some cells, out of `of` in all.
+// write prints the page: results are for some cells, out of `of` in total.
 func (p *page) write(results []result, of int, o *options, c control) {
 	cells, starts := map[string]bool{}, map[int]bool{}
 	runs := 0
@@ -116,7 +116,7 @@ func signed(x float64) string { return fmt.Sprintf("%+.0f %%", 100*x) }
 
 func precise(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) }
 
-// table has a column for each length.
+// table writes a table with a column for each length.
 func (p *page) table(title string, results []result, onlyRestless bool) {
 	var columns [][]result
 	head, ruler := "| | the paper |", "|---|---|"

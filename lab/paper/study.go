@@ -16,15 +16,15 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// result is what all policies came to in a cell at a length.
+// result has the results of all policies in a cell for a length.
 type result struct {
 	Recording string  `json:"recording"`
 	Zone      string  `json:"zone"`
 	Pair      string  `json:"pair"`
 	Hours     float64 `json:"hours"`
-	// Starts is as requested, with the seed: what is kept is good for the same question only.
+	// Starts is as requested, with the seed: stored results are valid for the same request only.
 	Starts    string           `json:"starts"`
-	Crossings int              `json:"crossings"` // of the on-demand price, by either type
+	Crossings int              `json:"crossings"` // number of crossings of the on-demand price, by either type
 	Took      float64          `json:"took_seconds"`
 	Policies  map[string][]run `json:"policies"` // by variant, start by start
 }
@@ -44,7 +44,7 @@ func (r *result) key() string {
 	return fmt.Sprintf("%s/%s/%s/%g/%s", r.Recording, r.Zone, r.Pair, r.Hours, r.Starts)
 }
 
-// variant is a policy by kill and restart, at a cost of saving.
+// variant is a policy by kill and restart, with a cost of saving.
 type variant struct {
 	policy string
 	cost   sim.Checkpoints
@@ -57,11 +57,12 @@ func (v variant) String() string {
 	return fmt.Sprintf("%s +%.0f %%", v.policy, 100*v.cost.Overhead)
 }
 
-// measuredSave is how long one machine takes to save 2 GB into a store and, about, to read it back: `make save-cost`, on a crowded computer.
+// measuredSave is how long one machine takes to save 2 GB to a store and, approximately, to read it back: `make
+// save-cost`, on a busy computer.
 const measuredSave = 64 * time.Second
 
-// Policies of the two kinds of fleet, with TierML's reliable tier and with all machines alike. The overheads are what saving checkpoints took in
-// the paper's section 4.7, and up to. Aggressive bids are paid.
+// Policies of the two kinds of fleet, with TierML's reliable tier and with all machines alike. The overheads are the
+// cost of saving checkpoints in the paper's section 4.7, and its upper limit. Aggressive bids are paid in full.
 var (
 	tiered    = []string{"tierml", "tierml-noswitch", "cost-per-work"}
 	flat      = []string{"on-demand", "checkpoint"}
@@ -69,17 +70,17 @@ var (
 	overheads = []variant{{"checkpoint", sim.Checkpoints{Overhead: 0.18}}, {"checkpoint", sim.Checkpoints{Overhead: 0.5}}}
 )
 
-// study is what is to be run.
+// study is the set of runs.
 type study struct {
 	fleet  fleet
 	hours  []time.Duration
 	when   sweep.Starts
 	starts string       // as requested
-	kept   bool         // nothing is run: what is kept is all there is
+	kept   bool         // run nothing: use only stored results
 	told   func(string) // progress
 }
 
-// run simulates the cells at all lengths. Those that are kept in a file are not run again; the others are added to it.
+// run simulates the cells at all lengths. Stored results are reused; new ones are added to the file.
 func (s study) run(ctx context.Context, cells []cell, file string) (out []result, err error) {
 	kept, err := read(file)
 	if err != nil {
@@ -148,7 +149,7 @@ func (s study) cell(ctx context.Context, c cell, hours time.Duration, r result) 
 	return r, err
 }
 
-// read returns what is kept in a file, a result a line, by key.
+// read returns the results stored in a file, one per line, by key.
 func read(file string) (map[string]result, error) {
 	kept := map[string]result{}
 	if file == "" {

@@ -1,6 +1,7 @@
-// Command promotions compares asha's decisions with those of Syne Tune's promotion variant of ASHA (a HyperbandScheduler of type promotion)
-// on the same recorded losses: ridge regression with 81 step sizes, in random orders, on 1 to 16 workers. A worker that is free asks for a
-// trial, which is one that is promoted or a new one, and trains it to its next rung; both decide in the same situations.
+// Command promotions compares asha's decisions with those of Syne Tune's promotion variant of ASHA (a
+// HyperbandScheduler of type promotion) on the same recorded losses: ridge regression with 81 step sizes, in random
+// orders, on 1 to 16 workers. A free worker requests a trial, either a promoted or a new one, and trains it to its next
+// rung; both decide in the same situations.
 package main
 
 import (
@@ -38,9 +39,9 @@ const (
 // promotionRungs are the clocks at which trials are paused.
 var promotionRungs = []int{1, 3, 9}
 
-// promotionCase is an order in which trials come, and how many run at a time.
+// promotionCase is an order of trials, and the number that run at a time.
 type promotionCase struct {
-	Losses  [][]float64 `json:"losses"` // of each trial at each rung
+	Losses  [][]float64 `json:"losses"` // by trial and rung
 	Rungs   []int       `json:"rungs"`
 	Clocks  int         `json:"clocks"`
 	Workers int         `json:"workers"`
@@ -139,7 +140,8 @@ func promoted(decisions []string) map[string]bool {
 
 var testRMSE = regexp.MustCompile(`clock +([0-9]+) of .* test [a-z A-Z]+ ([-+.0-9a-zA-Z]+)`)
 
-// record trains each trial in one process, and gives its losses at the rungs. A loss that is no number is a very great one.
+// record trains each trial in one process, and returns its losses at the rungs. A loss that is not a number is replaced
+// by a very large one.
 func (p place) record(ctx context.Context, data string) (curves [][]float64, err error) {
 	job := `name: recorded
 cloud: none
@@ -173,7 +175,7 @@ train: {app: ridge, data: %s, clocks: %d, evaluate_every: 1, splits: 12, params:
 	return curves, nil
 }
 
-// askSyneTune has the script decide, for each case.
+// askSyneTune has the script decide each case.
 func askSyneTune(ctx context.Context, python, dir string, cases []promotionCase) (decisions [][]string, err error) {
 	script := filepath.Join(dir, "promotions.py")
 	if err := os.WriteFile(script, promotionsScript, 0o600); err != nil {
@@ -196,7 +198,7 @@ func askSyneTune(ctx context.Context, python, dir string, cases []promotionCase)
 	return decisions, nil
 }
 
-// decide has a policy decide, as the script has Syne Tune.
+// decide has a policy decide, as the script has Syne Tune decide.
 func (c promotionCase) decide(p sched.ASHA) (decisions []string) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{float64(c.Workers)}}}
 	jobs := make([]sched.Job, len(c.Losses))
@@ -218,7 +220,7 @@ func (c promotionCase) decide(p sched.ASHA) (decisions []string) {
 			i, _ := strconv.Atoi(g.Job)
 			j := &jobs[i]
 			switch {
-			case g.Action == sched.Start || g.Until > j.Until: // it keeps its worker where it continues at once
+			case g.Action == sched.Start || g.Until > j.Until: // it keeps its worker if it continues at once
 				begin = append(begin, i)
 				j.Phase = sched.Training
 			case g.Action == sched.Pause:
@@ -262,5 +264,5 @@ func (c promotionCase) decide(p sched.ASHA) (decisions []string) {
 	}
 }
 
-// busyTrial is one that trains until a time.
+// busyTrial is a trial that trains until a time.
 type busyTrial struct{ trial, until, order int }

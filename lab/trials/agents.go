@@ -17,9 +17,10 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// agents measures what a clock costs the whole cluster as machines are added and the work stays the same: the small model of a
-// few hundred KiB, so that messages decide and not bytes. Everything runs on this host, so the processor time of a clock is that of
-// all machines, the controller and the cloud together; it says more than clocks a second where other work disturbs.
+// agents measures the cost of a clock to the whole cluster as machines are added while the work stays the same: the
+// model has only a few hundred KiB, so that the number of messages matters, not their size. Everything runs on this
+// host, so the processor time of a clock includes all machines, the controller and the cloud; it is more meaningful
+// than clocks per second if other work interferes.
 func agents(f *flag.FlagSet) func(context.Context, place) error {
 	counts := f.String("machines", "16,32,64", "transient machines, besides one reliable")
 	seconds := f.Int("seconds", 10, "how long is measured")
@@ -49,12 +50,12 @@ func agents(f *flag.FlagSet) func(context.Context, place) error {
 	}
 }
 
-// agentLoad is what a clock costs with many agents.
+// agentLoad is the cost of a clock with many agents.
 type agentLoad struct {
 	servers             int
-	rate                float64 // clocks a second
-	busy                float64 // seconds of processor time of a clock, of all processes
-	requests, kilobytes float64 // of a clock, of all workers; with their answers
+	rate                float64 // clocks per second
+	busy                float64 // processor seconds per clock, for all processes
+	requests, kilobytes float64 // per clock, for all workers; including answers
 	resident, private   float64 // MiB of the median agent
 }
 
@@ -63,7 +64,7 @@ func (at place) agents(ctx context.Context, machines int, data, consistency stri
 	j.Data, j.Params, j.Machines, j.Consistency = data, "{rank: 8, batches: 8}", machines, consistency
 	j.FewServers = true
 	j.Clocks, j.Splits, j.Partitions, j.Evaluate = 1_000_000, 128, 32, 1000
-	j.FlopsPerVCPU, j.TwoAbove, j.ThreeAbove, j.Dead, j.Orphan = 1e12, 1, 3, time.Minute, 2*time.Minute // a crowded host is no dead machine
+	j.FlopsPerVCPU, j.TwoAbove, j.ThreeAbove, j.Dead, j.Orphan = 1e12, 1, 3, time.Minute, 2*time.Minute // a busy host must not make machines seem dead
 	t, err := begin(filepath.Join(at.dir, fmt.Sprintf("%d-%s", machines, filepath.Base(at.binary))), at.binary, j, at.out)
 	defer t.abandon()
 	if err != nil {
@@ -101,7 +102,7 @@ func (at place) agents(ctx context.Context, machines int, data, consistency stri
 	return c, t.traffic(&c)
 }
 
-// usage is how far a trial has come, and the processor time that its processes have taken, in seconds.
+// usage is a trial's progress, and the processor time that its processes have used, in seconds.
 type usage struct {
 	at    time.Time
 	clock int64
@@ -135,8 +136,8 @@ func (t *trial) spent() (s usage, err error) {
 	return s, nil
 }
 
-// memory returns what the median agent has, in MiB: all that is resident, which counts pages of the program that all share, and what no
-// other process has.
+// memory returns the median agent's memory, in MiB: resident, including the program's pages that all share, and
+// private.
 func (t *trial) memory() (resident, private float64, err error) {
 	var all, own []float64
 	for _, pid := range t.processes(t.run) {
@@ -173,7 +174,7 @@ var (
 	clientEnds = regexp.MustCompile(`client ends.* requests=(\d+) bytes_in=(\d+) bytes_out=(\d+)`)
 )
 
-// traffic reads from the machines' logs what their workers have sent and received.
+// traffic reads from the machines' logs what their workers sent and received.
 func (t *trial) traffic(c *agentLoad) error {
 	logs, err := filepath.Glob(t.path(machineLogs, "*.log"))
 	if err != nil {
@@ -186,7 +187,7 @@ func (t *trial) traffic(c *agentLoad) error {
 		}
 		worker, client := workerEnds.FindSubmatch(text), clientEnds.FindSubmatch(text)
 		if worker == nil || client == nil {
-			c.requests, c.kilobytes = math.NaN(), math.NaN() // a former build's agents do not say what they have sent
+			c.requests, c.kilobytes = math.NaN(), math.NaN() // a former build's agents do not log their traffic
 			return nil
 		}
 		number := func(digits []byte) float64 {
@@ -201,7 +202,7 @@ func (t *trial) traffic(c *agentLoad) error {
 	return nil
 }
 
-// owners returns how many machines own partitions, by the moves from the one that had all.
+// owners returns how many machines own partitions, from the moves away from the one that had all.
 func owners(entries []journal.Entry, partitions int) (n int) {
 	have := map[string]int{}
 	for _, e := range entries {

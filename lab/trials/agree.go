@@ -28,15 +28,15 @@ import (
 )
 
 const (
-	// apart is by what share the costs of plan, dry run and run of a job may differ.
+	// apart is the permitted difference between the costs of a job's plan, dry run and run, as a share.
 	apart = 0.05
-	// agreeSpeed is how many seconds of the market pass in one, at first, and agreeFLOPS what a vCPU does in one then.
+	// agreeSpeed is the initial number of market seconds per second, and agreeFLOPS a vCPU's rate at that speed.
 	agreeSpeed, agreeFLOPS = 720, 3000
-	// oneCell is how long a run may take, in market time.
+	// oneCell is the time limit of a run, in market time.
 	oneCell = 120 * time.Hour
 )
 
-// offer is a job of which plan, dry run and run are compared.
+// offer is a job whose plan, dry run and run are compared.
 type offer struct {
 	Policy, Rules string
 	Program       bool
@@ -45,7 +45,7 @@ type offer struct {
 	Budget        string // "" = none
 	Deadline      time.Time
 	Start         time.Time
-	FLOPS         int // a second and vCPU
+	FLOPS         int // per second and vCPU
 	Speed         int
 	Prices        string // folder
 }
@@ -67,18 +67,18 @@ func (o offer) String() string {
 	return text
 }
 
-// Clocks returns those of each training job.
+// Clocks returns the number of clocks of each training job.
 func (offer) Clocks() int { return offerClocks }
 
 // Seconds returns how long a program runs, in wall-clock time.
 func (o offer) Seconds() float64 { return programHours * 3600 / float64(o.Speed) }
 
-// Wall writes a wall-clock duration that is as long in market time at every speed.
+// Wall formats a wall-clock duration with the same market time at every speed.
 func (o offer) Wall(seconds float64) string {
 	return time.Duration(seconds * float64(agreeSpeed) / float64(o.Speed) * float64(time.Second)).String()
 }
 
-// offerClocks is how many clocks each job trains.
+// offerClocks is the number of clocks of each job.
 const offerClocks = 60
 
 // programHours is how long each program runs, in market time.
@@ -134,7 +134,7 @@ local:
 
 var rulesOfAgree = []string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot"}
 
-// fixed returns the cells of every policy and rule book, for training and for programs. The bounds take turns.
+// fixed returns the cells for every policy and rule book, for training and for programs. The limits alternate.
 func fixed() (all []offer) {
 	starts := []string{"2014-03-26T16:00", "2014-03-01T08:00", "2014-04-02T12:30", "2014-03-11T12:00", "2014-03-19T21:15"}
 	add := func(program bool, policies []string) {
@@ -158,7 +158,8 @@ func fixed() (all []offer) {
 	return all
 }
 
-// drawnOffers are cells of a seed, from any start of the recording after its first weeks. A third of the budgets ends runs.
+// drawnOffers returns cells drawn by a seed, from any start of the recording after its first weeks. A third of the
+// budgets end runs.
 func drawnOffers(n int, seed uint64) (all []offer) {
 	random := rand.New(rand.NewPCG(seed, 31))
 	first := time.Date(2014, 2, 24, 0, 0, 0, 0, time.UTC)
@@ -176,10 +177,10 @@ func drawnOffers(n int, seed uint64) (all []offer) {
 	return all
 }
 
-// said is what plan, dry run or run say of a cell.
+// said is what plan, dry run or run report for a cell.
 type said struct {
 	usd, hours float64
-	done       float64 // share of the work; of programs, 1 or unknown (0)
+	done       float64 // share of the work; for programs, 1 or unknown (0)
 	kinds      string
 	refused    string // why nothing is bought
 }
@@ -191,7 +192,7 @@ func (s said) String() string {
 	return fmt.Sprintf("$%.4f, %.2f h, %.0f %% done, %s", s.usd, s.hours, 100*s.done, s.kinds)
 }
 
-// like returns how another differs; "" = they agree.
+// like describes the difference from another; "" = they agree.
 func (s said) like(other said) string {
 	switch {
 	case (s.refused == "") != (other.refused == ""):
@@ -208,7 +209,7 @@ func (s said) like(other said) string {
 	return ""
 }
 
-// agree compares what the plan says of a job's own start with the dry run of that start, and with the run.
+// agree compares the plan for a job's own start with the dry run of that start, and with the run.
 func agree(f *flag.FlagSet) func(context.Context, place) error {
 	cells := f.Int("cells", 1000, "at most this number of the fixed cells")
 	drawn := f.Int("drawn", 20, "number of drawn cells")
@@ -272,8 +273,8 @@ func compareOffers(ctx context.Context, at place, all []offer, recordings string
 	return errors.Join(append(failed, ctx.Err())...)
 }
 
-// compare returns the results of the three. A run that differs is tried again at a quarter of the speed: a computer that is busy starts machines
-// late.
+// compare returns the results of the three. A run that differs is repeated at a quarter of the speed: a busy computer
+// starts machines late.
 func (o offer) compare(ctx context.Context, dir, binary string) (text string, err error) {
 	for _, o.Speed = range []int{o.Speed, o.Speed / 4} {
 		o.FLOPS = agreeFLOPS * o.Speed / agreeSpeed
@@ -328,13 +329,13 @@ func (o offer) ask(ctx context.Context, dir, binary string) (all [3]said, err er
 	return all, err
 }
 
-// policyNamed is nil for auto.
+// policyNamed returns a policy by name, nil for auto.
 func policyNamed(name string) bidding.Policy {
 	p, _ := bidding.ByName(name)
 	return p
 }
 
-// refusal returns the first line that a program printed when it failed as it refuses a job.
+// refusal returns the first line that a program printed when it refused a job.
 func refusal(printed string, err error) (said, error) {
 	why, _, _ := strings.Cut(strings.TrimSpace(printed), "\n")
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || !exit.Exited() || why == "" {
@@ -399,7 +400,7 @@ func (s site) ran(ctx context.Context, within time.Duration) (said, error) {
 		return said{}, err
 	}
 	var pools []market.Pool
-	done := 0.0 // of programs, unless all are
+	done := 0.0 // of programs, unless all are done
 	for _, e := range entries {
 		switch {
 		case e.Kind == journal.Done && e.Outcome == "finished":

@@ -16,8 +16,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// fault is something that happens at a time since the start of training. It names its machine by a place among those
-// that live then, from 0 to 1, so that a plan means something whatever happened before.
+// fault is a disturbance at a time since the start of training. It selects its machine by a position among the live
+// ones, from 0 to 1, so that a plan is meaningful whatever happened before.
 type fault struct {
 	at    time.Duration
 	kind  string
@@ -30,9 +30,9 @@ func (f fault) String() string {
 	return fmt.Sprintf("%6.1fs %-15s %.3f %v", f.at.Seconds(), f.kind, f.place, f.long)
 }
 
-// kind is one of the ways in which runs are disturbed: how often it is drawn for a storm, how long it may last (the silence
-// of a machine in multiples of the time after which it is given up), and what it does. It returns what it was done to, or
-// nothing when there was no such machine.
+// kind is a way of disturbing runs: how often it is drawn for a storm, how long it may last (a machine's silence in
+// multiples of the time after which it is given up), and its effect. Its function returns what it hit, or nothing if
+// there was no such machine.
 type kind struct {
 	name        string
 	weight      int
@@ -47,7 +47,7 @@ var kinds = []kind{
 	{"kill", 6, 0, 0, kill(market.Spot)},
 	{"kill-half", 2, 0, 0, (*trial).killHalf},
 	{"silence", 4, deadAfter + 500*time.Millisecond, deadAfter + 3*time.Second, freeze(market.Spot)},
-	// Shorter than silence: nothing may come of it. It meets reliable machines too.
+	// Shorter than the silence limit: it may have no effect. It may hit reliable machines too.
 	{"pause", 3, 100 * time.Millisecond, 1200 * time.Millisecond, freeze(market.Spot, market.OnDemand)},
 	{"drop", 6, 0, 0, (*trial).drop},
 	{"evict", 4, 0, 0, evict("evict", 2)},
@@ -64,7 +64,7 @@ var kinds = []kind{
 	{"scale", 4, 0, 0, (*trial).scaleSomehow},
 }
 
-// victim returns the machine at a fault's place among those of some classes; false when there is none.
+// victim returns the machine at a fault's position among those of some classes; false if there is none.
 func (t *trial) victim(f fault, classes ...market.Class) (machine, bool, error) {
 	list, err := t.machines(classes...)
 	if err != nil || len(list) == 0 {
@@ -73,7 +73,7 @@ func (t *trial) victim(f fault, classes ...market.Class) (machine, bool, error) 
 	return list[int(f.place*float64(len(list)))], true, nil
 }
 
-// onMachine does something to one machine of some classes.
+// onMachine returns a fault that does something to one machine of some classes.
 func onMachine(do func(t *trial, f fault, m machine) (string, error), classes ...market.Class) func(*trial, fault) (string, error) {
 	return func(t *trial, f fault) (string, error) {
 		m, ok, err := t.victim(f, classes...)
@@ -84,7 +84,8 @@ func onMachine(do func(t *trial, f fault, m machine) (string, error), classes ..
 	}
 }
 
-// kill kills a process with SIGKILL, which breaks its connections. A reliable machine dies with the backups that it holds.
+// kill returns a fault that kills a process with SIGKILL, which breaks its connections. A reliable machine dies with
+// the backups that it holds.
 func kill(classes ...market.Class) func(*trial, fault) (string, error) {
 	return onMachine(func(_ *trial, _ fault, m machine) (string, error) {
 		_ = syscall.Kill(m.pid, syscall.SIGKILL) // it may have ended
@@ -107,8 +108,8 @@ func (t *trial) killHalf(f fault) (string, error) {
 	return strings.Join(ids, " "), nil
 }
 
-// freeze stops a process for a while, with its connections open. One that was given up meanwhile wakes up with work in its
-// hands.
+// freeze returns a fault that stops a process for a while, with its connections open. A machine that was given up
+// meanwhile wakes up with unfinished work.
 func freeze(classes ...market.Class) func(*trial, fault) (string, error) {
 	return onMachine(func(t *trial, f fault, m machine) (string, error) { return t.stop(m, f.long) }, classes...)
 }
@@ -134,7 +135,7 @@ func evict(verb string, most int) func(*trial, fault) (string, error) {
 // toMarket converts a wall-clock time for the cloud's scripts.
 func toMarket(wall time.Duration) time.Duration { return (wall * speed).Truncate(time.Second) }
 
-// forAWhile makes a fault of the whole market, for so long by the wall clock.
+// forAWhile returns a fault of the whole market, with a wall-clock duration.
 func forAWhile(verb string) func(*trial, fault) (string, error) {
 	return func(t *trial, f fault) (string, error) {
 		_, err := t.do("%s for %v", verb, toMarket(f.long))
@@ -147,7 +148,7 @@ func (t *trial) slowStart(f fault) (string, error) {
 	return "the market", err
 }
 
-// evictTwice: the notice comes twice.
+// evictTwice sends the notice twice.
 func (t *trial) evictTwice(f fault) (string, error) {
 	return onMachine(func(t *trial, f fault, m machine) (string, error) {
 		_, err := t.do("evict %s", m.id)
@@ -159,7 +160,7 @@ func (t *trial) evictTwice(f fault) (string, error) {
 	}, market.Spot)(t, f)
 }
 
-// evictLate: neither the machine nor the controller gets the notice until most of its time has passed.
+// evictLate delays the notice, for the machine and the controller, until most of its time has passed.
 func (t *trial) evictLate(f fault) (string, error) {
 	return onMachine(func(t *trial, f fault, m machine) (string, error) {
 		if _, err := forAWhile("throttle")(t, f); err != nil {
@@ -173,7 +174,7 @@ func (t *trial) evictLate(f fault) (string, error) {
 	}, market.Spot)(t, f)
 }
 
-// ignoreGone: a machine may have ended since it was looked up.
+// ignoreGone ignores an error because a machine has ended since it was looked up.
 func ignoreGone(err error) error {
 	if err != nil && strings.Contains(err.Error(), "400") {
 		return nil
@@ -181,8 +182,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// killController kills the controller and starts it again next to its machines. Faults that are due meanwhile
-// come afterwards.
+// killController kills the controller and restarts it alongside its machines. Faults that are due meanwhile
+// follow afterwards.
 func (t *trial) killController(f fault) (string, error) {
 	t.run.signal(syscall.SIGKILL)
 	<-t.run.ended
@@ -193,7 +194,7 @@ func (t *trial) killController(f fault) (string, error) {
 	return "the controller", t.resume()
 }
 
-// scale asks for other numbers of machines, as people do.
+// scale requests other numbers of machines, as people do.
 func (t *trial) scale(wish ...string) (answer string, err error) {
 	return t.ask(append([]string{"scale", t.folder()}, wish...)...)
 }
@@ -211,7 +212,7 @@ func (t *trial) scaleSomehow(f fault) (string, error) {
 	return wish, nil
 }
 
-// drop breaks connections of a machine: about half, to its controller and to other machines.
+// drop breaks about half of a machine's connections, to its controller and to other machines.
 func (t *trial) drop(f fault) (string, error) {
 	return onMachine(func(_ *trial, f fault, m machine) (string, error) {
 		broken := 0
@@ -231,7 +232,7 @@ func (t *trial) drop(f fault) (string, error) {
 	}, market.Spot, market.OnDemand)(t, f)
 }
 
-// connectionsOf returns the local and the remote port of each TCP connection of a process; none when it has ended.
+// connectionsOf returns the local and the remote port of each TCP connection of a process; none if it has ended.
 func connectionsOf(pid int) (ports [][2]int) {
 	inodes := map[string]bool{}
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -255,7 +256,7 @@ func connectionsOf(pid int) (ports [][2]int) {
 	return ports
 }
 
-// port reads the port of an address as /proc has it.
+// port parses the port of an address in the format of /proc.
 func port(address string) int {
 	_, text, _ := strings.Cut(address, ":")
 	if raw, err := hex.DecodeString(text); err == nil && len(raw) == 2 {
@@ -265,14 +266,14 @@ func port(address string) int {
 	return n
 }
 
-// Checkpoints of a trial with a disk of its own go to a file system of which there is too little at times.
+// Checkpoints of a trial with a disk of its own are written to a file system that is sometimes full.
 const (
 	diskDir  = "disk"
 	diskSize = "8m"
 )
 
-// makeDisk mounts the file system at a folder of the site, which takes root. Remove takes it away, and keeps what is on it if
-// it is wanted.
+// makeDisk mounts the file system at a folder of the site, which requires root. Remove unmounts it, and keeps a copy of
+// its contents if wanted.
 func makeDisk(folder string) (remove func(keep bool) error, err error) {
 	dir := filepath.Join(folder, diskDir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -296,14 +297,14 @@ func (t *trial) fillDisk(f fault) (string, error) {
 	if err != nil {
 		return "", nil // it is full already
 	}
-	for err == nil { // pages that a checkpoint has freed meanwhile are taken, too
+	for err == nil { // also use pages that a checkpoint has freed meanwhile
 		_, err = file.Write(make([]byte, 4096))
 	}
 	if closing := file.Close(); closing != nil || !errors.Is(err, syscall.ENOSPC) {
 		return "", fmt.Errorf("filling the disk: %w", errors.Join(err, closing))
 	}
 	t.later(f.long, func() error {
-		if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // another fault's time may have ended before
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // another fault may have removed it
 			return fmt.Errorf("emptying the disk: %w", err)
 		}
 		return nil

@@ -17,27 +17,28 @@ import (
 const (
 	elasticMachines = 6
 	elasticSplits   = 42
-	clocksBefore    = 20 // that say what is usual
-	clocksAfter     = 40 // over which the loss is measured
+	clocksBefore    = 20 // to determine the usual length
+	clocksAfter     = 40 // in which the loss is measured
 	waitLimit       = 100 * time.Millisecond
 )
 
-// change is what a change of machines cost.
+// change is the cost of a change of machines.
 type change struct {
-	usual time.Duration // a clock before the change
-	lost  time.Duration // by which the job is later
+	usual time.Duration // length of a clock before the change
+	lost  time.Duration // delay of the job
 	worst time.Duration // the longest clock, beyond the usual
-	wait  time.Duration // the longest clock, beyond what its work takes on the machines that were there
+	wait  time.Duration // the longest clock, beyond the time for its work on the machines present
 }
 
-// elastic compares what a change of machines costs a job: elastically, as partitions and splits move while training continues, and
-// by kill and restart: save a checkpoint, end every process, start the job again on other machines. Six transient machines train
-// matrix factorisation, three serve; one that serves and one that only works are replaced. Kill and restart has the
-// best case: it knows beforehand and loses no work. A third way is what a scheduler does with `tierml scale`: a server and a
-// worker more, and then fewer again, during which no worker has more work than usual, so that whatever a clock takes longer is
-// waiting. The last ways are what a change of settings by the tuner takes: one server more and fewer on the same machines, and, by
-// `tierml drill --do move`, all partitions in each way in which they can move ("Towards self-tuning parameter servers", table V). Another
-// run has a worker come and go many times, for a narrower interval of what a scheduler's removal costs.
+// elastic compares the costs of changing machines: elastically, as partitions and splits move while training continues,
+// and by kill and restart: save a checkpoint, end every process, restart the job on other machines. Six transient
+// machines train matrix factorisation, three serve; one that serves and one that only works are replaced. Kill and
+// restart gets the best case: it knows in advance and loses no work. A third way is a scheduler's `tierml scale`: one
+// more server and worker, and then fewer again, while no worker has more work than usual, so that any extra time of a
+// clock is waiting. The last ways are the tuner's changes of settings: one server more and fewer on the same machines,
+// and, by `tierml drill --do move`, all partitions in both ways of moving ("Towards self-tuning parameter servers",
+// table V). Another run adds and removes a worker many times, for a narrower interval of the cost of a scheduler's
+// removal.
 func elastic(f *flag.FlagSet) func(context.Context, place) error {
 	rounds := f.Int("rounds", 3, "how often each way is tried; medians count")
 	rank := f.Int("rank", 16, "of the model; more makes partitions larger")
@@ -88,7 +89,7 @@ func elastic(f *flag.FlagSet) func(context.Context, place) error {
 			100*share, replaced.wait.Round(time.Millisecond), waitLimit)
 		fmt.Fprintf(at.out, "%s: the longest clock takes %v longer than usual (at most %v)\n", ways[2].name, asked.worst.Round(time.Millisecond), waitLimit)
 		var errs []error
-		for i := 3; i < 5; i++ { // those after them are there to compare
+		for i := 3; i < 5; i++ { // the later ones are for comparison
 			if share := medians[i].lost.Seconds() / restarted.lost.Seconds(); share > 0.2 {
 				errs = append(errs, fmt.Errorf("%s: loses %.2f of what kill and restart loses", ways[i].name, share))
 			}
@@ -111,7 +112,7 @@ func (c change) line(name string) string {
 		elasticMachines*c.lost.Seconds(), c.worst.Round(time.Millisecond), c.wait.Round(time.Millisecond))
 }
 
-// training returns a job whose clocks are regular, on all of its machines.
+// training starts a job with regular clocks, on all of its machines.
 func (at place) training(ctx context.Context, name, data string, rank int) (*trial, error) {
 	j := usual("elastic", "mf")
 	j.Data, j.Params, j.Machines, j.Consistency = data, fmt.Sprintf("{rank: %d, batches: 8}", rank), elasticMachines, ""
@@ -126,15 +127,15 @@ func (at place) training(ctx context.Context, name, data string, rank int) (*tri
 	})
 }
 
-// removals has a worker come and go, this many times, and returns the seconds by which each removal made the job
-// later.
+// removals adds and removes a worker this many times, and returns the seconds by which each removal delayed the
+// job.
 func (at place) removals(ctx context.Context, data string, rank, times int) (lost []float64, err error) {
 	t, err := at.training(ctx, "removals", data, rank)
 	defer t.abandon()
 	if err != nil {
 		return nil, err
 	}
-	scale := func(more string) (asked, done int, err error) { // clocks that were done before
+	scale := func(more string) (asked, done int, err error) { // clocks done before
 		entries, err := t.journal()
 		if err != nil {
 			return 0, 0, err
@@ -167,12 +168,12 @@ func (at place) removals(ctx context.Context, data string, rank, times int) (los
 }
 
 const (
-	settles       = 3  // clocks after a removal that it may still make longer
-	besideRemoval = 12 // undisturbed clocks before a removal, and after it, with which its own are compared
+	settles       = 3  // clocks after a removal that it may still lengthen
+	besideRemoval = 12 // undisturbed clocks before and after a removal for comparison
 )
 
-// removal returns how many seconds longer the clocks from a request to its end, and those after it, took than those just before and after with as many
-// machines: so what a busy computer adds is in both.
+// removal returns how many seconds longer the clocks from a request to its end, and those after it, took than those
+// just before and after with as many machines: both include the effect of a busy computer.
 func removal(at []tick, asked, done int) (seconds float64) {
 	mean := func(from, to int) float64 { return (at[to-1].at - at[from-1].at).Seconds() / float64(to-from) }
 	before, after := mean(asked-besideRemoval, asked), mean(done+settles, done+settles+besideRemoval)
@@ -187,7 +188,7 @@ func removal(at []tick, asked, done int) (seconds float64) {
 	return seconds
 }
 
-// interval returns a mean, and two standard errors of it.
+// interval returns a mean, and two standard errors.
 func interval(values []float64) (mean, half float64) {
 	n := float64(len(values))
 	for _, v := range values {
@@ -239,8 +240,8 @@ func clocksSince(entries []journal.Entry, kind journal.Kind) (n int) {
 
 // tick is a clock that was done.
 type tick struct {
-	at       time.Duration // by the wall clock
-	machines int           // that worked on it
+	at       time.Duration // wall-clock
+	machines int           // number that worked on it
 }
 
 func ticks(entries []journal.Entry) (list []tick) {
@@ -252,7 +253,7 @@ func ticks(entries []journal.Entry) (list []tick) {
 	return list
 }
 
-// most returns how many splits the machine with the most has, when this many share them.
+// most returns the most splits of a machine when this many share them.
 func most(machines int) int { return (elasticSplits + machines - 1) / max(1, machines) }
 
 // measure compares the clocks after a change with those before it.
@@ -273,7 +274,7 @@ func measure(at []tick, changed int) (c change) {
 	return c
 }
 
-// replace takes the oldest transient machine, which serves, and the youngest, which does not.
+// replace evicts the oldest transient machine, which serves, and the youngest, which does not.
 func (t *trial) replace(ctx context.Context, changed int) (bool, error) {
 	spot, err := t.machines(market.Spot)
 	if err != nil {
@@ -289,7 +290,7 @@ func (t *trial) replace(ctx context.Context, changed int) (bool, error) {
 	})
 }
 
-// moreAndFewer asks for one server and one worker more, and, when they are there, for as many fewer.
+// moreAndFewer requests one more server and worker and, once they are there, one fewer again.
 func (t *trial) moreAndFewer(ctx context.Context, changed int) (bool, error) {
 	for _, more := range []string{"+1", "-1"} {
 		if printed, err := t.scale("--workers", more, "--servers", more, "--wait"); err != nil {
@@ -304,7 +305,7 @@ func (t *trial) moreAndFewer(ctx context.Context, changed int) (bool, error) {
 	return false, t.await(ctx, func(entries []journal.Entry) bool { return len(ticks(entries)) > last })
 }
 
-// servers has one transient machine more serve, and then one fewer: what the tuner does.
+// servers makes one more transient machine serve, and then one fewer, as the tuner does.
 func (t *trial) servers(ctx context.Context, changed int) (bool, error) {
 	for _, more := range []string{"+1", "-1"} {
 		if printed, err := t.scale("--servers", more, "--wait"); err != nil {
@@ -314,7 +315,7 @@ func (t *trial) servers(ctx context.Context, changed int) (bool, error) {
 	return false, t.await(ctx, func(entries []journal.Entry) bool { return len(ticks(entries)) > changed+clocksAfter })
 }
 
-// moves has every partition change places.
+// moves returns a change in which every partition moves.
 func moves(how ...string) func(*trial, context.Context, int) (bool, error) {
 	return func(t *trial, ctx context.Context, changed int) (bool, error) {
 		printed, err := t.ask(append([]string{"drill", t.folder(), "--do", "move", "-o", "csv"}, how...)...)
@@ -334,7 +335,7 @@ func moves(how ...string) func(*trial, context.Context, int) (bool, error) {
 	}
 }
 
-// restart saves, ends everything and begins again with other machines.
+// restart saves, ends everything and restarts with other machines.
 func (t *trial) restart(ctx context.Context, changed int) (bool, error) {
 	if err := t.interrupt(); err != nil {
 		return true, err

@@ -28,8 +28,9 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// house is two job servers with jobs of every kind: one whose jobs have machines of their own, and one with shared hosts. Their directories are on a
-// file system that can be filled, the state of programs in a store that can be away.
+// house is two job servers with jobs of every kind: one whose jobs have their own machines, and one with shared hosts.
+// Their directories are on a file system that can be filled, and programs' states in a store that can be made
+// unavailable.
 type house struct {
 	site
 	out     io.Writer
@@ -44,7 +45,7 @@ type house struct {
 	met     []met
 }
 
-// jobServer is one process after the other, in a directory.
+// jobServer is a series of processes in one directory.
 type jobServer struct {
 	site
 	name, address string
@@ -52,31 +53,31 @@ type jobServer struct {
 	process       *process
 }
 
-// houseJob is a job that is submitted to a server.
+// houseJob is a job submitted to a server.
 type houseJob struct {
 	name   string
 	server int
 	train  *job // nil = a program
 	ranks  int  // of a program
 	tasks  int
-	remote bool // its programs' state is in the store that can be away, not on the disk that can be full
+	remote bool // its programs' states are in the store that can be unavailable, not on the disk that can be full
 }
 
-// met is a fault that met something, for as long as it lasted.
+// met is a fault that had an effect, for its duration.
 type met struct {
 	kind, whom string
 	at, until  time.Time
 }
 
 const (
-	houseUntil = 1200                   // steps of a program
-	houseEvery = 2 * time.Second        // between saves, by the wall clock
+	houseUntil = 1200                   // steps per program
+	houseEvery = 2 * time.Second        // between saves, wall-clock
 	houseStep  = 200 * time.Millisecond // a step's sleep
 	houseDisk  = "64m"
 )
 
-// houseProgram counts. Its state is how far it is and a sum over the way there. Outside of that it writes down what it does, and holds a lock that no
-// second copy gets.
+// houseProgram counts. Its state is its progress and a sum over its steps. Outside the state it logs what it does, and
+// holds a lock that no second copy can get.
 const houseProgram = `me=$EFFECTS/$JOB-${TIERML_TASK:-$TIERML_RANK}
 exec 9>>"$me.lock"
 flock -n 9 || echo "$me: attempt $TIERML_ATTEMPT beside another copy" >>"$EFFECTS/overlaps"
@@ -123,7 +124,7 @@ orphan_after: 1m
 local: {prices: prices.csv, catalog: catalog.csv, start: 2014-04-01T00:00:00Z, speed: %d, notice: 5s, boot: 100ms, flops_per_vcpu: %.0f}
 `
 
-// serverStorm is a storm over job servers: it ends with their jobs.
+// serverStorm is a storm over job servers, until their jobs end.
 func serverStorm(f *flag.FlagSet) func(context.Context, place) error {
 	faults := f.Int("faults", 60, "how many")
 	length := f.Duration("duration", 6*time.Minute, "how long faults go on")
@@ -173,7 +174,7 @@ func serverStorm(f *flag.FlagSet) func(context.Context, place) error {
 	}
 }
 
-// furnish makes what the storm needs, and returns what an undisturbed run of its training job ends with.
+// furnish prepares the storm, and returns the result of an undisturbed run of its training job.
 func (h *house) furnish(ctx context.Context, length time.Duration) (base baseline, err error) {
 	tmp := h.path("tmp")
 	for _, dir := range []string{"effects", "work", diskDir, "tmp"} {
@@ -181,7 +182,7 @@ func (h *house) furnish(ctx context.Context, length time.Duration) (base baselin
 			return base, err
 		}
 	}
-	if err := os.Setenv("TMPDIR", tmp); err != nil { // where machines of fake clouds have their homes
+	if err := os.Setenv("TMPDIR", tmp); err != nil { // fake clouds' machines have their homes there
 		return base, err
 	}
 	if err := syscall.Mount("tmpfs", h.path(diskDir), "tmpfs", 0, "size="+houseDisk); err != nil {
@@ -254,7 +255,7 @@ func (h *house) furnish(ctx context.Context, length time.Duration) (base baselin
 	return base, nil
 }
 
-// freePort returns one that a server can have, again after it was killed.
+// freePort returns a port that a server can use, also after it was killed.
 func freePort() int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -264,7 +265,7 @@ func freePort() int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// begin starts the server and waits until it answers. While the disk is full it may not start: it is tried again.
+// begin starts the server and waits until it answers. While the disk is full it may fail to start: then it is retried.
 func (s *jobServer) begin(ctx context.Context) (err error) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * often) {
 		if s.process == nil || s.process.over() {
@@ -282,12 +283,12 @@ func (s *jobServer) begin(ctx context.Context) (err error) {
 	}
 }
 
-// tell runs a command of a client.
+// tell runs a client's command.
 func (s *jobServer) tell(args ...string) (string, error) {
 	return s.ask(append(args, "--server", "http://"+s.address, "--token-file", s.path(s.name, "token"))...)
 }
 
-// list returns the server's jobs; nothing while it does not answer.
+// list returns the server's jobs; none while it does not answer.
 func (s *jobServer) list() (jobs []call.Job) {
 	text, err := s.tell("ps", "-q", "-o", "json")
 	if err != nil || json.Unmarshal([]byte(text), &jobs) != nil {
@@ -323,7 +324,7 @@ func (h *house) over(ctx context.Context, within time.Duration) error {
 	}
 }
 
-// leave ends everything, and keeps the servers' directories where they are wanted.
+// leave ends everything, and keeps the servers' directories if wanted.
 func (h *house) leave(keep bool) (err error) {
 	h.pending.Wait()
 	for _, s := range h.servers {
@@ -341,14 +342,14 @@ func (h *house) leave(keep bool) (err error) {
 	return errors.Join(err, syscall.Unmount(h.path(diskDir), syscall.MNT_DETACH))
 }
 
-// belonging is a process of the storm: of the program, or one that was started by it.
+// belonging is a process of the storm: of the program, or started by it.
 type belonging struct {
 	pid  int
 	ours bool
 	args []string
 }
 
-// belongings returns all but this process, the order that of their numbers.
+// belongings returns all except this process, ordered by process id.
 func (h *house) belongings() (all []belonging) {
 	found, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range found {

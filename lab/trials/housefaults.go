@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// houseKind is a way in which job servers are disturbed. It returns what it met; nothing = there was no such thing.
+// houseKind is a way of disturbing job servers. Its function returns what it hit; nothing = there was no target.
 type houseKind struct {
 	name   string
 	weight int
@@ -47,7 +47,7 @@ var houseKinds = []houseKind{
 	{"descriptors", 3, noDescriptors},
 }
 
-// play has faults happen at random instants, each kind at least once where it meets something.
+// play injects faults at random instants, each kind at least once if it finds a target.
 func (h *house) play(ctx context.Context, random *rand.Rand, faults int, length time.Duration) error {
 	var drawn []houseKind
 	for len(drawn) < faults {
@@ -90,7 +90,7 @@ func (h *house) kindsMet() map[string]int {
 	return all
 }
 
-// later undoes something after a time.
+// later undoes something after a while.
 func (h *house) later(long time.Duration, do func()) {
 	h.pending.Go(func() {
 		time.Sleep(long)
@@ -115,14 +115,14 @@ func killOne(of func(belonging) bool) func(context.Context, *house, *rand.Rand) 
 		p := all[random.IntN(len(all))]
 		whom := p.args[len(p.args)-1]
 		if variables, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid)); whom == agentCommand {
-			whom = homeOfMachine.FindString(string(variables)) // its last part is the machine
+			whom = homeOfMachine.FindString(string(variables)) // the machine is its last part
 		}
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		return fmt.Sprintf("%d, %s", p.pid, whom), 0, nil
 	}
 }
 
-// some returns a job whose run is under way, by the end of its log.
+// some returns a job whose run is in progress, judging by the end of its log.
 func (h *house) some(random *rand.Rand) (houseJob, bool) {
 	all := slices.DeleteFunc(slices.Clone(h.jobs), func(j houseJob) bool {
 		_, err := os.Stat(filepath.Join(h.folder(j), rundir.ReportJSON))
@@ -134,7 +134,7 @@ func (h *house) some(random *rand.Rand) (houseJob, bool) {
 	return all[random.IntN(len(all))], true
 }
 
-// evictSome has the cloud of a run take machines with a notice.
+// evictSome has a run's cloud evict machines with a notice.
 func evictSome(_ context.Context, h *house, random *rand.Rand) (string, time.Duration, error) {
 	j, ok := h.some(random)
 	if !ok {
@@ -153,7 +153,7 @@ func evictSome(_ context.Context, h *house, random *rand.Rand) (string, time.Dur
 	step := []string{"evict random", "evict random", "evict all"}[random.IntN(3)]
 	response, err := http.Post(endpoint+"/_control/do", "application/json", strings.NewReader(`{"step": "`+step+`"}`))
 	if err != nil {
-		return "", 0, nil // its run is being started again
+		return "", 0, nil // its run is being restarted
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -170,7 +170,7 @@ func stopOne(ctx context.Context, h *house, random *rand.Rand) (string, time.Dur
 	}
 	s := h.servers[j.server]
 	if _, err := s.post(j.name+"-1", "stop"); err != nil {
-		return "", 0, nil // it has ended, or the server cannot take that in now
+		return "", 0, nil // it has ended, or the server cannot accept that now
 	}
 	h.pending.Go(func() {
 		for until := time.Now().Add(4 * patience); ctx.Err() == nil && time.Now().Before(until); time.Sleep(time.Second) {
@@ -182,7 +182,7 @@ func stopOne(ctx context.Context, h *house, random *rand.Rand) (string, time.Dur
 	return j.name, 0, nil
 }
 
-// post changes a job; unlike the commands it does not follow the job.
+// post requests a change of a job; unlike the commands it does not follow the job.
 func (s *jobServer) post(run, change string) (said string, err error) {
 	token, err := os.ReadFile(s.path(s.name, "token"))
 	if err != nil {
@@ -230,7 +230,7 @@ func storeAway(_ context.Context, h *house, random *rand.Rand) (string, time.Dur
 	return fmt.Sprintf("for %v", long), long, nil
 }
 
-// noDescriptors leaves a job server or a run no descriptor beyond those that it has.
+// noDescriptors leaves a job server or a run no file descriptors beyond those in use.
 func noDescriptors(_ context.Context, h *house, random *rand.Rand) (string, time.Duration, error) {
 	all := slices.DeleteFunc(h.belongings(), func(p belonging) bool {
 		return !p.ours || len(p.args) < 2 || !slices.Contains([]string{"server", "run", "hosts"}, p.args[1])
@@ -247,7 +247,7 @@ func noDescriptors(_ context.Context, h *house, random *rand.Rand) (string, time
 	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
 		return "", 0, nil // likewise
 	}
-	few := unix.Rlimit{Cur: uint64(len(open)), Max: before.Max} // to raise that takes a capability
+	few := unix.Rlimit{Cur: uint64(len(open)), Max: before.Max} // raising it again requires a capability
 	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &few, nil); errors.Is(err, unix.ESRCH) {
 		return "", 0, nil
 	} else if err != nil {

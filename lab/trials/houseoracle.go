@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// promises checks what must hold of job servers and their jobs after a storm.
+// promises checks what must hold for job servers and their jobs after a storm.
 func (h *house) promises(base baseline) []promise {
 	finished := h.finished()
 	overlaps, err := os.ReadFile(h.path("effects", "overlaps"))
@@ -57,7 +57,7 @@ func (h *house) finished() error {
 	return errors.Join(errs...)
 }
 
-// copies returns the names under which a job's programs write down what they do.
+// copies returns the names under which a job's programs log.
 func (j houseJob) copies() (all []string) {
 	for n := range max(j.ranks, j.tasks) {
 		all = append(all, fmt.Sprintf("%s-%d", j.name, n))
@@ -65,7 +65,7 @@ func (j houseJob) copies() (all []string) {
 	return all
 }
 
-// note is a line of what a program wrote down: "begin", "step", "end" (it was asked to stop) or "done".
+// note is a line of a program's log: "begin", "step", "end" (a stop was requested) or "done".
 type note struct {
 	word string
 	step int
@@ -89,7 +89,7 @@ func (h *house) notes(name string) (all []note, err error) {
 	return all, err
 }
 
-// results compares the sums over the way that programs went.
+// results compares the sums over programs' steps.
 func (h *house) results() error {
 	var errs []error
 	for _, j := range h.jobs {
@@ -112,14 +112,15 @@ func (h *house) results() error {
 }
 
 const (
-	// lastSave is how long a program's last save may take once it was stopped.
+	// lastSave is the limit for a program's last save after it was stopped.
 	lastSave = 5 * time.Second
-	// outage is how long after its store is there again a program has saved: a try that was under way fails, and the next one is due.
+	// outage is the limit for a program's save after its store returns: an attempt in progress fails, and the next one
+	// follows.
 	outage = 2*houseEvery + lastSave
 )
 
-// prevented returns the fault that kept the state of a program from being saved between two instants; nothing else excuses a loss, whatever else
-// happens at the time. Stores that are away or full do, and the end of the machine itself.
+// prevented returns the fault that kept a program's state from being saved between two instants; no other fault excuses
+// a loss. Such faults are unavailable or full stores, and the end of the machine itself.
 func (h *house) prevented(j houseJob, from, to time.Time) (by string) {
 	journal, _ := os.ReadFile(filepath.Join(h.folder(j), rundir.JournalFile))
 	for _, m := range h.met {
@@ -142,7 +143,7 @@ func (h *house) prevented(j houseJob, from, to time.Time) (by string) {
 	return ""
 }
 
-// losses compares where each attempt of a program begins with how far the one before was.
+// losses compares where each attempt of a program starts with the progress of the one before.
 func (h *house) losses() (warned, killed, excused int, err error) {
 	var errs []error
 	every := int(houseEvery / houseStep)
@@ -163,7 +164,7 @@ func (h *house) losses() (warned, killed, excused int, err error) {
 				if before.word == "end" {
 					warned++
 					by = h.prevented(j, at.Add(-time.Second), at.Add(lastSave))
-				} else { // one save may have been under way when it was killed
+				} else { // one save may have been in progress when it was killed
 					killed++
 					most = 2*every + 5
 					by = h.prevented(j, at.Add(-outage), at)
@@ -181,7 +182,7 @@ func (h *house) losses() (warned, killed, excused int, err error) {
 	return warned, killed, excused, errors.Join(errs...)
 }
 
-// models compares those of training jobs with the undisturbed one's, and their journals with what holds in every journal.
+// models compares the training jobs' models with the undisturbed one's, and checks their journals.
 func (h *house) models(base baseline) error {
 	var errs []error
 	for _, j := range h.jobs {
@@ -208,7 +209,7 @@ func (h *house) models(base baseline) error {
 	return errors.Join(errs...)
 }
 
-// bills has the reports of runs with a cloud of their own reconciled with its records.
+// bills reconciles the reports of runs that have their own cloud with its records.
 func (h *house) bills() error {
 	var errs []error
 	for _, j := range h.jobs {

@@ -1,6 +1,6 @@
-// Command trials runs whole jobs from outside: the program as a user has it, a fake cloud in a process of its own, and real
-// processes for machines. It disturbs them and reads from the journal, the model file, the bill and the process table how
-// they ended. It knows nothing of what happens inside the processes.
+// Command trials runs whole jobs from outside: the program as a user has it, a fake cloud in its own process, and real
+// processes as machines. It disturbs them and checks the journal, the model file, the bill and the process table
+// afterwards. It knows nothing about the internals of the processes.
 //
 //	soak      applications x consistencies x disturbances, one short run each, and storms of random disturbances
 //	chaos     one long storm over one run, every promise checked afterwards
@@ -27,7 +27,7 @@ type place struct {
 	out         io.Writer
 }
 
-// commands define their flags and return what they do.
+// commands define their flags and return their functions.
 var commands = map[string]func(*flag.FlagSet) func(context.Context, place) error{
 	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents, "agree": agree, "server": serverStorm,
 }

@@ -17,28 +17,29 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// mode is a consistency.
+// mode is a consistency mode.
 type mode struct{ name, lines string }
 
 var modes = []mode{{"bsp", "deterministic: true"}, {"ssp1", "staleness: 1"}, {"ssp3", "staleness: 3"}, {"asp", "consistency: asp"}}
 
-// disturbance is what happens in a cell of the matrix.
+// disturbance is the disturbance of a cell of the matrix.
 type disturbance struct {
 	name string
-	// lossless: every machine that goes is warned in time, so no clock is done twice.
+	// lossless: every departing machine is warned in time, so no clock is done twice.
 	lossless bool
-	clock    time.Duration // that a clock takes undisturbed; 0 = smallClock
-	tune     func(*job)    // nil = as usual
+	clock    time.Duration // length of an undisturbed clock; 0 = smallClock
+	tune     func(*job)    // nil = the default
 	do       func(context.Context, *trial) error
-	// shown reports whether it left its mark in the journal before training ended. Otherwise nothing was tested.
+	// shown reports whether it appears in the journal before training ended. Otherwise nothing was tested.
 	shown func([]journal.Entry) bool
 }
 
 const (
 	smallClock    = 150 * time.Millisecond
-	smallMachines = 3 // transient, besides one reliable
-	strikes       = 4 // the clock at which a disturbance begins at the earliest
-	// unnoticed is how long clocks are where training does not wait for whom it has lost: the loss is to be noticed before the end.
+	smallMachines = 3 // transient, in addition to one reliable
+	strikes       = 4 // the earliest clock at which a disturbance begins
+	// unnoticed is the length of clocks if training does not wait for lost machines: the loss must be noticed before
+	// the end.
 	unnoticed = 400 * time.Millisecond
 )
 
@@ -68,7 +69,8 @@ var disturbances = []disturbance{
 	{name: "resume", tune: savedOften, clock: 200 * time.Millisecond, do: after(killedAndResumed), shown: atLeast(journal.Join, 2*smallMachines)},
 }
 
-// after does things when all machines take part, and a cut is committed that a loss can go back to.
+// after returns a function that does things once all machines take part and a cut is committed to which a loss can
+// return.
 func after(all ...func(context.Context, *trial) error) func(context.Context, *trial) error {
 	return func(ctx context.Context, t *trial) error {
 		err := t.await(ctx, func(entries []journal.Entry) bool {
@@ -90,7 +92,7 @@ func steps(step string) func(context.Context, *trial) error {
 	}
 }
 
-// asked returns what people ask for with `tierml scale`.
+// asked returns a request by `tierml scale`.
 func asked(wish ...string) func(context.Context, *trial) error {
 	return func(_ context.Context, t *trial) error {
 		if answer, err := t.scale(wish...); err != nil {
@@ -100,7 +102,7 @@ func asked(wish ...string) func(context.Context, *trial) error {
 	}
 }
 
-// served returns a fault of storms that meets the oldest machine, which serves.
+// served returns a storm's fault for the oldest machine, which serves.
 func served(do func(*trial, fault) (string, error)) func(context.Context, *trial) error {
 	return func(_ context.Context, t *trial) error {
 		whom, err := do(t, fault{})
@@ -111,8 +113,8 @@ func served(do func(*trial, fault) (string, error)) func(context.Context, *trial
 	}
 }
 
-// server returns a transient machine that serves: the one that partitions moved to last. The journal has moves when they begin; two
-// clocks later they have ended.
+// server returns a transient machine that serves: the last one that partitions moved to. The journal records when moves
+// begin; two clocks later they have ended.
 func (t *trial) server(ctx context.Context) (m machine, err error) {
 	err = t.await(ctx, func(entries []journal.Entry) bool {
 		since := 0
@@ -153,7 +155,7 @@ func evictServer(_ context.Context, t *trial, m machine) error {
 	return err
 }
 
-// freezeServer stops a machine until it was given up, and lets it wake up.
+// freezeServer stops a machine until it is given up, and then lets it continue.
 func freezeServer(ctx context.Context, t *trial, m machine) error {
 	if err := syscall.Kill(m.pid, syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("stopping %s: %w", m.id, err)
@@ -163,7 +165,7 @@ func freezeServer(ctx context.Context, t *trial, m machine) error {
 	return err
 }
 
-// tornFlush evicts all, with servers that deliver one of their partitions each and no other, until they are gone.
+// tornFlush evicts all, while servers deliver only one of their partitions each.
 func tornFlush(ctx context.Context, t *trial) error {
 	if err := t.write(withhold, ""); err != nil {
 		return err
@@ -180,10 +182,10 @@ func tornFlush(ctx context.Context, t *trial) error {
 	return t.deliveredInPart()
 }
 
-// withhold is the file by which ps/server, in programs for drills, withholds partitions.
+// withhold is the file that makes ps/server, in programs for drills, withhold partitions.
 const withhold = "withhold"
 
-// deliveredInPart looks for a machine that has delivered a partition and not all.
+// deliveredInPart looks for a machine that has delivered some but not all partitions.
 func (t *trial) deliveredInPart() error {
 	logs, err := filepath.Glob(t.path(machineLogs, "*.log"))
 	for _, log := range logs {
@@ -198,7 +200,7 @@ func (t *trial) deliveredInPart() error {
 	return errors.Join(err, errors.New("no server got a request for several partitions before it was gone"))
 }
 
-// soldOut lets the pools of a class have no machines for a market time.
+// soldOut returns a function that leaves a class's pools without machines for a market time.
 func soldOut(long time.Duration, class market.Class) func(context.Context, *trial) error {
 	return func(_ context.Context, t *trial) error {
 		for _, kind := range []string{"c3.large", "c3.xlarge"} {
@@ -210,7 +212,7 @@ func soldOut(long time.Duration, class market.Class) func(context.Context, *tria
 	}
 }
 
-// killedAndResumed kills the controller and all machines, and starts the controller again, once there is a checkpoint.
+// killedAndResumed kills the controller and all machines once there is a checkpoint, and restarts the controller.
 func killedAndResumed(ctx context.Context, t *trial) error {
 	if err := t.await(ctx, atLeast(journal.Checkpoint, 1)); err != nil {
 		return err
@@ -226,7 +228,7 @@ func patient(j *job)        { j.Orphan = time.Minute }            // for the nex
 func mayBuyOnDemand(j *job) { j.MaxPrice = "0.25" }
 func savedOften(j *job)     { j.Extra = "checkpoint: {every: 500ms}" }
 
-// slowLink declares a link of the reliable machines that is too slow for stage 1, which the ratio asks for.
+// slowLink declares a link of the reliable machines that is too slow for stage 1, which the ratio would select.
 func slowLink(j *job) {
 	j.Reliable, j.TwoAbove, j.ThreeAbove = "{type: c3.2xlarge, bandwidth: 1kbit/s}", 2*smallMachines, 2*smallMachines
 }
@@ -260,18 +262,18 @@ func stageBy(words string) func([]journal.Entry) bool {
 	return anyOf(journal.Stage, func(e journal.Entry) bool { return strings.Contains(e.Why, words) })
 }
 
-// boughtOnDemand: a machine that is transient by its part in the job is not by its pool.
+// boughtOnDemand reports whether a machine that is transient by its role is on demand by its pool.
 var boughtOnDemand = anyOf(journal.Launch, func(e journal.Entry) bool {
 	return e.Tier == "transient" && strings.HasSuffix(e.Pool, "/"+string(market.OnDemand))
 })
 
-// cutShort: of the servers that go, not everything could be saved.
+// cutShort reports whether departing servers could not save everything.
 func cutShort(entries []journal.Entry) bool {
 	return count(entries, journal.Rollback) > 0 ||
 		anyOf(journal.Flush, func(e journal.Entry) bool { return !strings.Contains(e.Why, "nothing is given up") })(entries)
 }
 
-// flushedInPart: there was time for everything, and then servers were gone before it was there.
+// flushedInPart reports whether servers were gone before everything was saved, although there was time.
 func flushedInPart(entries []journal.Entry) bool {
 	for i, e := range entries {
 		if e.Kind == journal.Flush && strings.Contains(e.Why, "nothing is given up") {
@@ -281,14 +283,14 @@ func flushedInPart(entries []journal.Entry) bool {
 	return false
 }
 
-// reliableFrom: a machine of a class was bought to serve instead of one that was lost.
+// reliableFrom reports whether a machine of a class was bought to replace a lost reliable one.
 func reliableFrom(class market.Class) func([]journal.Entry) bool {
 	return anyOf(journal.Launch, func(e journal.Entry) bool {
 		return e.Tier == "reliable" && strings.HasSuffix(e.Pool, "/"+string(class))
 	})
 }
 
-// reliableAgain: a second reliable machine was bought.
+// reliableAgain reports whether a second reliable machine was bought.
 func reliableAgain(entries []journal.Entry) bool {
 	n := 0
 	for _, e := range entries {
@@ -311,7 +313,7 @@ func (c cell) name() string {
 	return strings.Join([]string{c.workload.app, c.mode.name, c.disturbance.name}, "/")
 }
 
-// cells returns those of the matrix whose names match a pattern such as "mf/*/evict".
+// cells returns the cells of the matrix whose names match a pattern such as "mf/*/evict".
 func cells(workloads []workload, seed uint64, patterns string) (list []cell) {
 	for _, d := range disturbances {
 		for _, w := range workloads {
@@ -325,7 +327,7 @@ func cells(workloads []workload, seed uint64, patterns string) (list []cell) {
 	return list
 }
 
-// matches reports whether a name matches one of some patterns, which have commas between them.
+// matches reports whether a name matches one of several patterns, separated by commas.
 func matches(patterns, name string) bool {
 	return slices.ContainsFunc(strings.Split(patterns, ","), func(pattern string) bool {
 		ok, _ := path.Match(pattern, name)
@@ -333,7 +335,7 @@ func matches(patterns, name string) bool {
 	})
 }
 
-// job returns the job of a cell, but for its disturbance and pace.
+// job returns a cell's job, without its disturbance and pace.
 func (c cell) job(name string, seed uint64) job {
 	j := c.workload.job(name, c.mode, seed)
 	j.Machines, j.Dead, j.Notice, j.ThreeAbove = smallMachines, time.Minute, 6*time.Second, 5 // stage 2

@@ -27,13 +27,13 @@ import (
 	"github.com/tierml/tierml/tiers/checkpoint"
 )
 
-// promise is something that must hold of a run that has ended, and whether it does.
+// promise is a condition on a run that has ended, and whether it holds.
 type promise struct {
 	words string
 	err   error
 }
 
-// promises checks what must hold of every run, whatever was done to it.
+// promises checks what must hold for every run, whatever was done to it.
 func (t *trial) promises(entries []journal.Entry) []promise {
 	recoveries, cuts := t.oneCutEverywhere(entries)
 	list := []promise{
@@ -56,7 +56,7 @@ func (t *trial) promises(entries []journal.Entry) []promise {
 	return list
 }
 
-// broken joins the promises that do not hold.
+// broken joins the violated promises.
 func broken(list []promise) error {
 	var errs []error
 	for _, p := range list {
@@ -67,9 +67,9 @@ func broken(list []promise) error {
 	return errors.Join(errs...)
 }
 
-// checkJournal checks what holds in every journal: each clock once and in order, never a loss beyond the last committed
-// cut, or beyond the newest checkpoint where reliable machines were lost, a known end for every machine, and the numbers of
-// each `tierml scale` until the next request.
+// checkJournal checks what must hold in every journal: each clock once and in order, no loss beyond the last committed
+// cut, or beyond the newest checkpoint if reliable machines were lost, a known end for every machine, and the numbers
+// of each `tierml scale` until the next request.
 func checkJournal(entries []journal.Entry) error {
 	launched, ended := map[string]bool{}, map[string]bool{}
 	var errs []error
@@ -91,7 +91,7 @@ func checkJournal(entries []journal.Entry) error {
 		case journal.Leave:
 			bared = bared || reliable[e.Instance]
 		case journal.TakeOver:
-			bared = bared || e.Count == 0 // how they left may not be in the journal, as on a full disk
+			bared = bared || e.Count == 0 // their end may not be in the journal, as on a full disk
 		case journal.Checkpoint:
 			saved = e.Clock
 		case journal.Scale:
@@ -130,7 +130,7 @@ func checkJournal(entries []journal.Entry) error {
 	return errors.Join(errs...)
 }
 
-// nothingRedone holds where no machine was lost without a warning in time.
+// nothingRedone checks that no clock was repeated; it applies if every lost machine was warned in time.
 func nothingRedone(entries []journal.Entry) error {
 	for i, e := range entries {
 		if e.Kind == journal.Rollback || e.Redone {
@@ -140,7 +140,7 @@ func nothingRedone(entries []journal.Entry) error {
 	return nil
 }
 
-// backAtTheCut is what a machine's log says when it has returned.
+// backAtTheCut matches a machine's log line about its return to a cut.
 var backAtTheCut = regexp.MustCompile(`(?m)^time=(\S+) .*msg="back at the cut".* generation=(\d+) cut=(\d+)`)
 
 // returned is a machine's return to a cut.
@@ -150,7 +150,7 @@ type returned struct {
 	generation, cut string
 }
 
-// returns reads the logs of all machines for their returns to cuts.
+// returns reads the returns to cuts from all machines' logs.
 func (t *trial) returns() (list []returned, err error) {
 	logs, err := filepath.Glob(t.path(machineLogs, "*.log"))
 	for _, log := range logs {
@@ -169,7 +169,7 @@ func (t *trial) returns() (list []returned, err error) {
 	return list, err
 }
 
-// oneCutEverywhere compares the cuts to which machines say that they returned with what the journal says of their
+// oneCutEverywhere compares the cuts to which machines report having returned with the journal's for their
 // generation.
 func (t *trial) oneCutEverywhere(entries []journal.Entry) (recoveries int, err error) {
 	cut := map[string]string{}
@@ -189,7 +189,7 @@ func (t *trial) oneCutEverywhere(entries []journal.Entry) (recoveries int, err e
 	return len(seen), err
 }
 
-// checkLogs looks for what a process prints when it ends by a mistake of ours.
+// checkLogs looks for output of processes that ended because of a bug.
 func (t *trial) checkLogs() error {
 	found, _ := filepath.Glob(t.path(machineLogs, "*.log"))
 	more, _ := filepath.Glob(t.path("*.log"))
@@ -255,7 +255,7 @@ func (t *trial) checkBill() error {
 	return errors.Join(errs...)
 }
 
-// countedOnce compares the result, or what an interrupted run has saved, with the work that was done.
+// countedOnce compares the result, or what an interrupted run has saved, with the work done.
 func (t *trial) countedOnce(entries []journal.Entry) error {
 	at := ps.Clock(t.job.Clocks)
 	path := filepath.Join(t.folder(), rundir.ModelFile)
@@ -276,7 +276,7 @@ func (t *trial) countedOnce(entries []journal.Entry) error {
 	})
 }
 
-// compare compares the tables of a tally at a clock with the work that was done.
+// compare compares the tables of a tally at a clock with the work done.
 func (t *trial) compare(at ps.Clock, tables func(name string) []int32) error {
 	var errs []error
 	for name, want := range tally.Expected(t.job.Splits, at) {
@@ -311,7 +311,7 @@ func failedFor(entries []journal.Entry) error {
 	return errors.New("no checkpoint failed")
 }
 
-// tokensCountedOnce checks the model of a run of lda that has ended.
+// tokensCountedOnce checks the model of an lda run that has ended.
 func (t *trial) tokensCountedOnce() error {
 	m, err := model.Load(filepath.Join(t.folder(), rundir.ModelFile))
 	if err != nil {
@@ -322,8 +322,9 @@ func (t *trial) tokensCountedOnce() error {
 	return checkTokens(words.Int32, totals.Int32, nil)
 }
 
-// checkTokens compares what a topic model counts three times: the topics of each word, the topics in all, and, where it is known, the
-// topic of each token plus 1. A roll-back takes all to one cut, and each contribution changes them alike.
+// checkTokens compares the three counts in a topic model: the topics of each word, the total of each topic, and, if
+// known, the topic of each token plus 1. A roll-back returns all of these to one cut, and each contribution changes
+// them alike.
 func checkTokens(words, totals, tokens []int32) error {
 	if len(totals) == 0 || len(words) == 0 {
 		return errors.New("there are no counts")
@@ -346,7 +347,7 @@ func checkTokens(words, totals, tokens []int32) error {
 	return errors.Join(errs...)
 }
 
-// checkpointsAreWhole compares every checkpoint that is kept with the work up to its clock.
+// checkpointsAreWhole compares every stored checkpoint with the work up to its clock.
 func (t *trial) checkpointsAreWhole(entries []journal.Entry) (kept int, err error) {
 	state, err := jobrun.ReadState(t.folder())
 	if err != nil {

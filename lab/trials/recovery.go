@@ -13,9 +13,9 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// recovery measures how long training stops when half of the ActivePSs go without a warning: by SIGKILL, which breaks
-// their connections, and by SIGSTOP, after which they are silent with their connections open, as machines behind a black hole
-// are.
+// recovery measures how long training stops when half of the ActivePSs are lost without warning: by SIGKILL, which
+// breaks their connections, and by SIGSTOP, after which they are silent with open connections, like machines behind a
+// network black hole.
 func recovery(f *flag.FlagSet) func(context.Context, place) error {
 	rounds := f.Int("rounds", 5, "how often each way is tried")
 	return func(ctx context.Context, at place) error {
@@ -58,10 +58,10 @@ func recovery(f *flag.FlagSet) func(context.Context, place) error {
 	}
 }
 
-// loss is how long it took since the machines went.
+// loss has the times since the machines were lost.
 type loss struct{ decided, back, clock time.Duration }
 
-// loseHalf takes half of the ActivePSs when all machines take part, and waits until training continues.
+// loseHalf ends half of the ActivePSs once all machines take part, and waits until training continues.
 func (t *trial) loseHalf(ctx context.Context, signal syscall.Signal, all int) (l loss, err error) {
 	if err := t.await(ctx, func(e []journal.Entry) bool { return settled(e, all) }); err != nil {
 		return l, err

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// site is a directory with all that a run needs, and the program.
+// site is a directory with everything that a run needs, and the program.
 type site struct{ dir, binary string }
 
 // build builds the program with the applications for drills.
@@ -31,23 +31,23 @@ func build(ctx context.Context, dir string) (binary string, err error) {
 	return binary, nil
 }
 
-// catalog and prices are a calm market. Reliable machines are of a type of their own where their link is declared.
+// catalog and prices are a calm market. Reliable machines have a type of their own if their link is declared.
 const (
 	catalog = "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\n" +
 		"us-west-1,c3.large,2,3.75,0.120\nus-west-1,c3.xlarge,2,7.5,0.240\nus-west-1,c3.2xlarge,2,15,0.480\n"
 	prices = "timestamp,zone,instance_type,product,price\n" +
 		"2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n" +
 		"2014-03-01T00:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,0.03\n" +
-		"2015-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n" + // a run begins between the first and the last
+		"2015-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n" + // a run starts between the first and the last
 		"2015-03-01T00:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,0.03\n"
 )
 
-// newSite makes a site in a directory, which may be there.
+// newSite makes a site in a directory, which may exist.
 func newSite(dir, binary string) (s site, err error) {
 	if err := os.MkdirAll(filepath.Join(dir, machineLogs), 0o755); err != nil {
 		return s, fmt.Errorf("making a site: %w", err)
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil { // as /proc names it
+	if dir, err = filepath.EvalSymlinks(dir); err != nil { // as in /proc
 		return s, fmt.Errorf("making a site: %w", err)
 	}
 	s = site{dir, binary}
@@ -70,21 +70,21 @@ func (s site) write(name, text string) error {
 	return nil
 }
 
-// job is what a job file says.
+// job is the content of a job file.
 type job struct {
 	Name, Policy, App, Data, Params       string // Params in YAML, as "{rank: 4}"
 	Machines                              int
-	Reliable, MaxPrice, Consistency       string // YAML; Consistency is lines below train:
+	Reliable, MaxPrice, Consistency       string // YAML; Consistency has lines below train:
 	Clocks, Splits, Partitions, Evaluate  int
 	TwoAbove, ThreeAbove                  float64
-	FewServers                            bool // as suit a small model; else half of the transient machines, for more to go wrong
+	FewServers                            bool // suited to a small model; otherwise half of the transient machines, so that more can go wrong
 	Heartbeat, Dead, Orphan, Notice, Boot time.Duration
 	FlopsPerVCPU, Speed, Holdout          float64
 	Seed                                  uint64
-	Extra                                 string // more lines of the top level
+	Extra                                 string // more top-level lines
 }
 
-// usual returns a job that says what is usual in trials.
+// usual returns a job with the usual settings of trials.
 func usual(name, app string) job {
 	return job{
 		Name: name, Policy: "tierml", App: app, Data: "nothing", Params: "{}", Reliable: "{type: c3.large}", MaxPrice: "0.10",
@@ -94,7 +94,7 @@ func usual(name, app string) job {
 	}
 }
 
-// speed is how many seconds of the market pass in one.
+// speed is the number of market seconds per second.
 const speed = 600
 
 // paced returns the compute rate at which a clock of this work takes this long on this many machines, of two vCPUs
@@ -149,7 +149,7 @@ func (s site) writeJob(j job) error {
 	return s.write(j.file(), b.String())
 }
 
-// process is a program under way.
+// process is a running program.
 type process struct {
 	cmd   *exec.Cmd
 	out   *os.File
@@ -157,7 +157,7 @@ type process struct {
 	err   error // once it has ended
 }
 
-// start starts the program in the site. What it prints goes to a file.
+// start starts the program in the site. Its output goes to a file.
 func (s site) start(printed string, args ...string) (*process, error) {
 	out, err := os.OpenFile(s.path(printed), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s site) start(printed string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// ask runs the program in the site to its end and returns what it printed.
+// ask runs the program in the site to its end and returns its output.
 func (s site) ask(args ...string) (printed string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -209,7 +209,7 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) } // it may have ended
 
-// end asks the process to end, insists after a while, and waits for it.
+// end requests the process's end, kills it after a while, and waits for it.
 func (p *process) end() {
 	p.signal(syscall.SIGINT)
 	select {
@@ -220,14 +220,15 @@ func (p *process) end() {
 	}
 }
 
-// processes returns those of the program that work in this site, except one.
+// processes returns the program's processes in this site, except one.
 func (s site) processes(except *process) (pids []int) {
 	found, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range found {
 		program, unread := os.Readlink(filepath.Join(dir, "exe"))
 		where, _ := os.Readlink(filepath.Join(dir, "cwd"))
 		pid, err := strconv.Atoi(filepath.Base(dir))
-		// A site that could not be made has no binary, and a stranger's process none that can be read: these are not the same.
+		// A site that could not be made has no binary, and another user's process none that can be read: these must not
+		// match.
 		if err == nil && unread == nil && program == s.binary && where == s.dir && (except == nil || except.pid() != pid) {
 			pids = append(pids, pid)
 		}
@@ -242,7 +243,7 @@ func (s site) killAll(except *process) {
 	}
 }
 
-// median returns the middle of some figures.
+// median returns the median of some durations.
 func median(of []time.Duration) time.Duration {
 	of = slices.Sorted(slices.Values(of))
 	return of[len(of)/2]

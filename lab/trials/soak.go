@@ -24,8 +24,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// soak runs the matrix and storms. Every run that leads to another result than the undisturbed one, or breaks a promise of
-// docs/training.md, fails.
+// soak runs the matrix and storms. Every run fails whose result differs from the undisturbed one, or that breaks a
+// promise of docs/training.md.
 func soak(f *flag.FlagSet) func(context.Context, place) error {
 	patterns := f.String("cells", "*/*/*", "cells of the matrix, APPLICATION/CONSISTENCY/DISTURBANCE, with commas; none: no cell")
 	storms := f.Int("storms", 1, "storms for each application and consistency")
@@ -52,7 +52,7 @@ func soak(f *flag.FlagSet) func(context.Context, place) error {
 	}
 }
 
-// soaking is a soak under way.
+// soaking is a running soak.
 type soaking struct {
 	place
 	bases  map[string]baseline
@@ -61,7 +61,7 @@ type soaking struct {
 	failed []error
 }
 
-// verdict counts a run, keeps what is left of one that failed, and prints how to repeat it.
+// verdict counts a run, keeps the remains of a failed one, and prints how to repeat it.
 func (s *soaking) verdict(name, dir, repeat string, began time.Time, came string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *soaking) verdict(name, dir, repeat string, began time.Time, came string
 	s.failed = append(s.failed, errors.New(name))
 }
 
-// matrix runs cells, as many at a time as wanted, and prints a table.
+// matrix runs cells, several at a time, and prints a table.
 func (s *soaking) matrix(ctx context.Context, list []cell, parallel int) {
 	var group errgroup.Group
 	group.SetLimit(max(1, parallel))
@@ -144,10 +144,10 @@ func (s *soaking) table(list []cell) string {
 type baseline struct {
 	model []byte
 	loss  float64 // mean over some seeds
-	work  float64 // of a clock, in floating-point operations
+	work  float64 // per clock, in floating-point operations
 }
 
-// base trains on one reliable machine, as fast as it goes, with several seeds. The model is that of the first.
+// base trains on one reliable machine, at full speed, with several seeds. The model is the first seed's.
 func (s *soaking) base(ctx context.Context, w workload, m mode, seed uint64, seeds int) (b baseline, err error) {
 	key := fmt.Sprint(w.data, " ", w.app, " ", m.name, " ", seed)
 	if b, ok := s.bases[key]; ok {
@@ -183,14 +183,15 @@ func (s *soaking) base(ctx context.Context, w workload, m mode, seed uint64, see
 	return b, nil
 }
 
-// fleetRuns is how many undisturbed runs of a fleet a stale cell is compared with: their mean is known to less than half of what one
-// run scatters.
+// fleetRuns is the number of undisturbed runs with which a stale cell is compared: enough to know their mean to less
+// than half of one run's scatter.
 const fleetRuns = 5
 
-// undisturbed returns what a cell is compared with. That is training on one machine, so that cells also show that staleness costs nothing,
-// but for applications that draw at random. Under BSP these end as on one machine, byte for byte. Otherwise their draws depend on which
-// machine is first, and their chains are some clocks behind a single machine's, with or without a disturbance (lda: 2 % above it). So
-// they are compared with the mean of undisturbed runs of the same consistency on the same machines.
+// undisturbed returns what to compare a cell with. Usually that is training on one machine, which also shows that
+// staleness costs nothing, except for applications that draw at random. Under BSP these end as on one machine, byte for
+// byte. Otherwise their draws depend on which machine is first, and their chains are some clocks behind a single
+// machine's, with or without a disturbance (lda: 2 % above it). So they are compared with the mean of undisturbed runs
+// of the same consistency on the same machines.
 func (s *soaking) undisturbed(ctx context.Context, c cell) (b baseline, err error) {
 	b, err = s.base(ctx, c.workload, c.mode, c.seed, 1)
 	if err != nil || scatters[c.workload.app] == 0 || c.mode.name == "bsp" {
@@ -217,7 +218,7 @@ func (s *soaking) undisturbed(ctx context.Context, c cell) (b baseline, err erro
 	return b, nil
 }
 
-// alone leaves a run alone until it ends, looks at what is left of it, and returns its loss.
+// alone runs a job to its end without disturbance, inspects the remains, and returns its loss.
 func (s *soaking) alone(ctx context.Context, name string, j job, look func(*trial) error) (loss float64, err error) {
 	t, err := begin(filepath.Join(s.dir, name), s.binary, j, io.Discard)
 	var entries []journal.Entry
@@ -235,7 +236,7 @@ func (s *soaking) alone(ctx context.Context, name string, j job, look func(*tria
 	return loss, os.RemoveAll(t.dir)
 }
 
-// scatter returns the mean of some figures and their standard deviation.
+// scatter returns the mean and the standard deviation of some figures.
 func scatter(of []float64) (mean, deviation float64) {
 	for _, x := range of {
 		mean += x / float64(len(of))
@@ -259,8 +260,8 @@ func result(entries []journal.Entry) (loss float64, metric string) {
 	return loss, metric
 }
 
-// tolerance is how far a result that is not deterministic may be from the undisturbed one: a share of it, or, for error
-// rates, a difference. Better than that is in order if that many clocks do not suffice for every optimizer to converge.
+// tolerance is how far a nondeterministic result may be from the undisturbed one: a share, or, for error rates, a
+// difference. A better result is fine if that many clocks are not enough for every optimizer to converge.
 type tolerance struct {
 	share, rate float64
 	orBetter    bool
@@ -271,15 +272,17 @@ var (
 	stormTolerance = tolerance{0.01, 0.01, false}
 )
 
-// scatters are the standard deviations of the losses of undisturbed runs in which machines race, as shares of their mean, for
-// applications that draw at random. Of lda's small workload they were measured in 50 runs under SSP and ASP, by seeds and by machines.
+// scatters are the standard deviations of the losses of undisturbed runs with racing machines, relative to their mean,
+// for applications that draw at random. For lda's small workload they were measured in 50 runs under SSP and ASP, by
+// seeds and by machines.
 var scatters = map[string]float64{lda.Kind{}.Name(): 0.012}
 
-// deviations is how many standard deviations of undisturbed runs a cell may be worse than their mean, which has an error of its own: by
-// chance, one of the 54 stale cells of an application is beyond that in a hundred soaks.
+// deviations is how many standard deviations of undisturbed runs a cell may be worse than their mean, which itself has
+// an error: by chance, one of an application's 54 stale cells exceeds that in a hundred soaks.
 const deviations = 4
 
-// tolerance returns that of a cell. For applications that draw at random it follows from their scatter, and is no wider.
+// tolerance returns a cell's tolerance. For applications that draw at random it follows from their scatter, but is
+// never wider.
 func (c cell) tolerance() tolerance {
 	within := cellTolerance
 	if of := scatters[c.workload.app]; of > 0 {
@@ -288,7 +291,7 @@ func (c cell) tolerance() tolerance {
 	return within
 }
 
-// promise compares the result of a run with the undisturbed one's, and reports how they compare.
+// promise compares the result of a run with the undisturbed one's, and describes the comparison.
 func (b baseline) promise(t *trial, m mode, entries []journal.Entry, within tolerance) (p promise, came string) {
 	if m.name == "bsp" {
 		got, err := t.model()
@@ -308,13 +311,13 @@ func (b baseline) promise(t *trial, m mode, entries []journal.Entry, within tole
 	}
 	came = fmt.Sprintf("%s %.5g, undisturbed %.5g: %+.3g (bound %.3g)", metric, loss, b.loss, loss-b.loss, bound)
 	p = promise{words: fmt.Sprintf("the %s is the undisturbed one's", metric), err: b.sameTokens(t)}
-	if !(off <= bound) { // nor is it a number then
+	if !(off <= bound) { // also catches NaN
 		p.err = errors.Join(p.err, errors.New(came))
 	}
 	return p, came
 }
 
-// sameTokens checks that a topic model counts each word as often as the undisturbed one does, whatever the topics.
+// sameTokens checks that a topic model counts each word as often as the undisturbed one, whatever the topics.
 func (b baseline) sameTokens(t *trial) error {
 	if t.job.App != (lda.Kind{}).Name() {
 		return nil
@@ -349,7 +352,7 @@ func rowSums(t model.Tensor) (sums []int32) {
 	return sums
 }
 
-// storms runs a number of storms for each application and consistency, on recorded data.
+// storms runs several storms for each application and consistency mode, on recorded data.
 func (s *soaking) storms(ctx context.Context, workloads []workload, each int, seed uint64, only string, verbose bool) {
 	for range each {
 		for _, w := range workloads {
@@ -377,10 +380,10 @@ func (s *soaking) storms(ctx context.Context, workloads []workload, each int, se
 	}
 }
 
-// stormsHave are kinds of disturbances that no storm is without.
+// stormsHave are kinds of disturbances that every storm includes.
 var stormsHave = []string{"kill-controller", "silence", "throttle"}
 
-// storm runs one storm: machines, notices and faults follow from the seed.
+// storm runs one storm: machines, notices and faults are determined by the seed.
 func (s *soaking) storm(ctx context.Context, at place, w workload, m mode, seed uint64) (came string, err error) {
 	base, err := s.base(ctx, w, modes[0], 1, 5)
 	if err != nil {

@@ -23,7 +23,7 @@ type storm struct {
 	faults  int
 	seed    uint64
 	without []string // kinds
-	always  []string // kinds of which there is one at least, by the middle of the storm
+	always  []string // kinds that occur at least once, by the middle of the storm
 }
 
 // plan is a list of faults, the oldest first.
@@ -110,8 +110,8 @@ func (t *trial) play(ctx context.Context, p plan, length time.Duration) (happene
 		if err != nil {
 			return happened, fmt.Errorf("fault %v: %w", f, err)
 		}
-		if whom == "" && f.must { // a wish may have left no machines
-			_, _ = t.scale("--restore") // nor a controller to receive it
+		if whom == "" && f.must { // a request may have left no machines
+			_, _ = t.scale("--restore") // or no controller to receive it
 			f.at = time.Since(began) + time.Second/2
 			later := slices.IndexFunc(p[n:], func(g fault) bool { return g.at > f.at })
 			if later < 0 {

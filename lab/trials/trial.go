@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	machineLogs = "machines" // folder of what machines print
-	// patience is how long a run may do no clock. Nothing is proved by speed: it is long.
+	machineLogs = "machines" // folder of machines' output
+	// patience is how long a run may go without finishing a clock. It is long, as speed is not tested.
 	patience = 2 * time.Minute
 	often    = 20 * time.Millisecond
 )
 
-// trial is one run of a job on a fake cloud in a process of its own.
+// trial is one run of a job on a fake cloud in its own process.
 type trial struct {
 	site
 	job      job
@@ -42,10 +42,10 @@ type trial struct {
 
 	pending sync.WaitGroup
 	mu      sync.Mutex
-	errs    []error // of what was done later
+	errs    []error // from things done later
 }
 
-// begin starts a cloud and a run on it. The caller calls abandon.
+// begin starts a cloud and a run on it. The caller must call abandon.
 func begin(dir, binary string, j job, out io.Writer) (t *trial, err error) {
 	t = &trial{job: j, out: out}
 	if t.site, err = newSite(dir, binary); err != nil {
@@ -61,7 +61,7 @@ func begin(dir, binary string, j job, out io.Writer) (t *trial, err error) {
 	return t, err
 }
 
-// resume starts the controller of the run again.
+// resume restarts the run's controller.
 func (t *trial) resume() (err error) {
 	t.run, err = t.start(t.job.Name+".log", "run", "-y", "--plain", "--endpoint", t.endpoint, "--resume", t.folder())
 	return err
@@ -99,7 +99,7 @@ func (t *trial) startCloud() (err error) {
 	return fmt.Errorf("the cloud did not start: %s", t.cloud.printed())
 }
 
-// do makes something happen, in the words of the cloud's scripts, and returns the machines that it was for.
+// do triggers an event, in the words of the cloud's scripts, and returns the machines affected.
 func (t *trial) do(format string, args ...any) (targets []string, err error) {
 	step := fmt.Sprintf(format, args...)
 	body, err := json.Marshal(map[string]string{"step": step})
@@ -121,7 +121,7 @@ func (t *trial) do(format string, args ...any) (targets []string, err error) {
 	return done.Targets, json.Unmarshal(answer, &done)
 }
 
-// look reads what the cloud shows: its "instances" or its "bill".
+// look reads the cloud's "instances" or its "bill".
 func (t *trial) look(at string, into any) error {
 	response, err := http.Get(t.endpoint + "/_control/" + at)
 	if err != nil {
@@ -171,7 +171,7 @@ func (t *trial) model() ([]byte, error) {
 	return os.ReadFile(filepath.Join(t.folder(), rundir.ModelFile))
 }
 
-// journal reads what there is of the run's journal.
+// journal reads the run's journal so far.
 func (t *trial) journal() ([]journal.Entry, error) {
 	entries, _, err := journal.ReadFile(filepath.Join(t.folder(), rundir.JournalFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +186,7 @@ type progress struct {
 	since  time.Time
 }
 
-// look returns an error when the run has done no clock for longer than patience.
+// look returns an error if the run has not finished a clock for longer than patience.
 func (p *progress) look(t *trial, entries []journal.Entry) error {
 	if n := count(entries, journal.ClockDone) + count(entries, journal.Export); n != p.clocks || p.since.IsZero() {
 		p.clocks, p.since = n, time.Now()
@@ -197,7 +197,7 @@ func (p *progress) look(t *trial, entries []journal.Entry) error {
 	return nil
 }
 
-// until waits for something in the journal. It is false when the run ends before.
+// until waits for an event in the journal. It returns false if the run ends first.
 func (t *trial) until(ctx context.Context, there func([]journal.Entry) bool) (bool, error) {
 	var watch progress
 	for ; ; time.Sleep(often) {
@@ -219,7 +219,7 @@ func (t *trial) until(ctx context.Context, there func([]journal.Entry) bool) (bo
 	}
 }
 
-// await is until where it is an error that the run ends before.
+// await is until, with an error if the run ends first.
 func (t *trial) await(ctx context.Context, there func([]journal.Entry) bool) error {
 	ok, err := t.until(ctx, there)
 	if err == nil && !ok {
@@ -255,7 +255,7 @@ func (t *trial) interrupt() error {
 	}
 }
 
-// later does something after a time, in a goroutine that settle and abandon wait for.
+// later does something after a while, in a goroutine that settle and abandon wait for.
 func (t *trial) later(after time.Duration, do func() error) {
 	t.pending.Go(func() {
 		time.Sleep(after)
@@ -267,13 +267,13 @@ func (t *trial) later(after time.Duration, do func() error) {
 	})
 }
 
-// settle waits for all that was to be done later.
+// settle waits for everything scheduled by later.
 func (t *trial) settle() error {
 	t.pending.Wait()
 	return errors.Join(t.errs...)
 }
 
-// reached returns the highest clock that was ever done.
+// reached returns the highest clock ever done.
 func reached(entries []journal.Entry) (clock int64) {
 	for _, e := range entries {
 		if e.Kind == journal.ClockDone {

@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/location"
-	_ "github.com/tierml/tierml/providers/all" // the sellers of machines
+	_ "github.com/tierml/tierml/providers/all" // registers the sellers of machines
 	"github.com/tierml/tierml/ps"
 )
 
@@ -24,7 +24,7 @@ import (
 type workload struct {
 	app, data, params          string
 	clocks, splits, partitions int
-	seconds                    float64 // that a clock of a storm should take
+	seconds                    float64 // target length of a clock in a storm
 	more                       string  // lines below train:
 }
 
@@ -66,10 +66,10 @@ func recorded(data string) ([]workload, error) {
 	return list, nil
 }
 
-// small returns the workloads of short cells, on data made here, with the applications' own optimizers and steps. The topic model's priors
-// and number of topics are such that its chain is where it stays after that many clocks: by its default, 12.5 tokens for each of 4
-// topics, documents of 20 tokens teach little, and runs of other seeds are between 45 and 49 at the last clock, on their way from 50 to
-// 43.
+// small returns the workloads of short cells, on data generated here, with the applications' own optimizers and steps.
+// The topic model's priors and number of topics let its chain settle within that many clocks: with the default, 12.5
+// tokens for each of 4 topics, documents of 20 tokens teach little, and runs with other seeds are between 45 and 49 at
+// the last clock, on their way from 50 to 43.
 func small(dir string) ([]workload, error) {
 	list := []workload{
 		{"mf", "ratings.csv", "{rank: 4, batches: 2}", smallClocks, 12, 8, 0, ""},
@@ -95,10 +95,10 @@ func small(dir string) ([]workload, error) {
 	return list, nil
 }
 
-// smallClocks is how many clocks a cell has: enough for what happens at the fourth to have its consequences.
+// smallClocks is the number of clocks of a cell: enough for an event at the fourth to have its consequences.
 const smallClocks = 24
 
-// smallData is ratings, documents and tables with something to learn, by file.
+// smallData returns ratings, documents and tables with something to learn, by file.
 func smallData() map[string]string {
 	random := rand.New(rand.NewPCG(3, 3))
 	var ratings, entries, words, numbers strings.Builder
@@ -139,10 +139,11 @@ func smallData() map[string]string {
 	}
 }
 
-// holdout is much, as an error rate of few examples scatters. Programs for drills hold out the same ones whatever the seed.
+// holdout is large, as the error rate of few examples scatters. Programs for drills hold out the same examples for any
+// seed.
 const holdout = 0.3
 
-// job returns the job of a workload, but for its machines.
+// job returns a workload's job, without its machines.
 func (w workload) job(name string, m mode, seed uint64) job {
 	j := usual(name, w.app)
 	j.Holdout = holdout
@@ -151,7 +152,7 @@ func (w workload) job(name string, m mode, seed uint64) job {
 	return j
 }
 
-// programOf makes the application of a job file.
+// programOf returns the application of a job file.
 func programOf(ctx context.Context, jobFile string) (*config.Job, apps.Program, error) {
 	j, err := config.Load(jobFile)
 	if err != nil {

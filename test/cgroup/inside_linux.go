@@ -68,7 +68,7 @@ func prepare() error {
 			return err
 		}
 		err = unix.FinitModule(int(file.Fd()), "", 0)
-		_ = file.Close() // it was read only
+		_ = file.Close() // only read
 		if err != nil {
 			return fmt.Errorf("loading %s: %w", name, err)
 		}

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// rule is a line of code that keeps somebody out. The test is in the package of the same line.
+// rule is a line of code that denies access. The test is in the package of the same line.
 type rule struct {
 	what, file string
 	text, gone string // the rule's text, which occurs once, and its replacement

@@ -14,8 +14,8 @@ type Page struct {
 	Tables map[string][][]string
 }
 
-// Differences returns where a page and the figures do not agree. Every card and table of a page must be known here, so that all displayed
-// figures are checked.
+// Differences returns where a page and the figures disagree. Every card and table of a page must be known here, so that
+// all displayed figures are checked.
 func (p *Page) Differences(f *Figures) (wrong []string) {
 	c := checker{f: f, wrong: &wrong}
 	for title, text := range p.Cards {
@@ -121,7 +121,7 @@ func (f *Figures) Training() (reliable, transient int) {
 
 func (c checker) table(label string, rows [][]string) {
 	if len(rows) > 0 && len(rows[0]) == 1 {
-		rows = rows[1:] // it says that there are earlier ones
+		rows = rows[1:] // the page mentions earlier ones
 	}
 	switch {
 	case label == "Machines":

@@ -59,7 +59,7 @@ type Machine struct {
 	Cores, Memory   float64 // last used; bytes
 	joined, noticed time.Time
 	broken, flushed bool
-	evicted         bool // taken by the provider, and not because it broke
+	evicted         bool // reclaimed by the provider, rather than broken
 	charges         []charge
 }
 

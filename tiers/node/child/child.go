@@ -61,7 +61,7 @@ type Child struct {
 	listen *net.UnixListener
 
 	ended  chan program.Exited
-	warned atomic.Bool // this machine is about to go
+	warned atomic.Bool // this machine is about to be lost
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
@@ -70,7 +70,7 @@ type Child struct {
 	attempt uint64
 	since   time.Time // of the attempt
 	entered bool      // the attempt requested a round
-	failed  error     // for good
+	failed  error     // permanent failure
 	failing int       // attempts that failed since a round counted
 	broken  string    // why the agent ended the session
 	closed  time.Time // when the program closed the socket within a round; zero = it did not
@@ -130,7 +130,7 @@ func (c *Child) Ended(e program.Exited) {
 	}
 }
 
-// change wakes everybody who waits for a change. mu must be held.
+// change wakes all waiters. mu must be held.
 func (c *Child) change() {
 	close(c.changed)
 	c.changed = make(chan struct{})
