@@ -48,7 +48,7 @@ func (r *session) controller(history map[market.Pool]*market.History) (runner.Co
 	return restart.New(r.restartConfig(c), restart.Tiered(c)), nil
 }
 
-// restartConfig is for a run by kill and restart whose fleets train according to c.
+// restartConfig returns the configuration of a run by kill and restart whose fleets train according to c.
 func (r *session) restartConfig(c elasticity.Config) restart.Config {
 	var reached ps.Clock
 	if r.cfg.Before != nil {

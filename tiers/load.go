@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Usage is what one clock has shown of the reliable machines. An unknown figure is 0.
+// Usage is the measured use of the reliable machines in one clock. An unknown figure is 0.
 type Usage struct {
 	// Network is the share of its link that the busiest reliable machine has used, in or out, whichever is more.
 	Network float64

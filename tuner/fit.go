@@ -32,11 +32,12 @@ func (l limits) slope(log float64) float64 {
 	return l.tilt - l.power*(l.above*v-l.below/v)
 }
 
-// beliefs about hyper-parameters, for coordinates between 0 and 1 and observations of variance 1. Few samples say little about a dozen
-// length scales, and the likelihood alone then finds a knob or two that explain the noise. So lengths are kept from the extremes, with a
-// flat prior between; the noise is believed to be a small part. The form is optuna's. Log-normal lengths around the root of the dimension
-// (Hvarfner et al., ICML 2024) were tried: the median regret on Hartmann6 was .36, not .14. Shorter lengths (below: .03) are as good there,
-// but a job then explores for too long.
+// beliefs returns the priors of the hyper-parameters, for coordinates between 0 and 1 and observations of variance 1.
+// Few samples say little about a dozen length scales, and the likelihood alone then finds a knob or two that explain
+// the noise. So lengths are kept from the extremes, with a flat prior between; the noise is believed to be a small
+// part. The form is optuna's. Log-normal lengths around the root of the dimension (Hvarfner et al., ICML 2024) were
+// tried: the median regret on Hartmann6 was .36, not .14. Shorter lengths (below: .03) are as good there, but a job
+// then explores for too long.
 func beliefs(dimension int) []limits {
 	b := make([]limits, dimension+2)
 	for i := range dimension {

@@ -10,7 +10,7 @@ import (
 
 // Tally collects a classifier's predictions for examples whose classes are known. Its metrics match scikit-learn's.
 type Tally struct {
-	classes     []string // and those that only the data has
+	classes     []string // the model's classes, then those found only in the data
 	known       int      // classes of the model
 	truth, said []int
 	scores      [][]float64 // of the second of two classes, or of each class, by example; nil beyond mostScores
@@ -134,7 +134,7 @@ func (t *Tally) area(column, class, ones int) float64 {
 	return (ranks - n*(n+1)/2) / (n * (float64(len(order)) - n))
 }
 
-// Figure says how good predictions are; empty without examples.
+// Figure describes the quality of the predictions; empty without examples.
 func (t *Tally) Figure() string {
 	q := t.Quality()
 	if q == nil {

@@ -17,19 +17,19 @@ const (
 
 var methodNames = []string{averaging: "averaging", proximal: "sgd", proximalAdapt: "adagrad"}
 
-// The servers' rules take the whole mean gradient of a clock and then the penalty's proximal step, once for each row,
-// which is the proximal gradient method: of all splits together, though proximal steps of single ones would not add up.
-// The bias, which has no penalty, has a table of its own.
+// The servers' rules apply the whole mean gradient of a clock and then the penalty's proximal step, once per row: the
+// proximal gradient method for all splits together, since the splits' own proximal steps would not add up. The bias,
+// which has no penalty, has a table of its own.
 const tableBias ps.TableID = 1
 
 const (
 	// adaptRate is the first step of a weight under ps.AdaGrad, whatever its gradient, as long as that is well above
 	// adaptEpsilon: a gradient that is rounding alone, as the bias's of a centered target is, must not make a step.
 	//
-	// It is this short because of stale gradients. The first clocks' gradients, computed at the first weights, all point the same
-	// way, and go 2 sqrt(lag) times as far as one. Where that is too far, the gradients that lead back are large, and all later
-	// steps are shorter for it, for good. On a9a after 300 clocks `svm` ends at 0.2641 without lag and 0.2835 with a lag of 2
-	// clocks at a rate of 0.3; at 0.1 at 0.2644 and 0.2648, and at 0.2653 with a lag of 5.
+	// It is this short because of stale gradients. The first clocks' gradients, computed at the first weights, all
+	// point the same way, and move 2 sqrt(lag) times as far as one. If that is too far, the gradients that lead back
+	// are large, and permanently shorten all later steps. On a9a after 300 clocks `svm` ends at 0.2641 without lag and
+	// 0.2835 with a lag of 2 clocks at a rate of 0.3; at 0.1 at 0.2644 and 0.2648, and at 0.2653 with a lag of 5.
 	adaptRate    = 0.1
 	adaptEpsilon = 1e-3
 )
@@ -55,7 +55,8 @@ func (p *Program) ruledTables() []ps.Table {
 	}
 }
 
-// pushGradient does the split's work of a clock: the gradient at the present weights. The rows are bound at the point.
+// pushGradient does the split's work of a clock: the gradient at the present weights. The rows must already be bound at
+// the point.
 func (s *split) pushGradient(rows apps.Rows) (loss float64) {
 	for _, b := range s.train.blocks {
 		copy(s.point[b.place:b.place+blockSize], rows.Row(s.program.key(b.block)))

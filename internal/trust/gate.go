@@ -79,7 +79,7 @@ func NewGate(inner net.Listener, authority *Authority, tokens *Tokens, own *Cred
 	return g
 }
 
-// Addr returns the listener's.
+// Addr returns the listener's address.
 func (g *Gate) Addr() net.Addr { return g.inner.Addr() }
 
 // Close ends the listener and every connection that was not passed on.

@@ -188,7 +188,7 @@ func parseStat(text []byte) (s procStat) {
 // gpus is the present use of the machine's GPUs.
 type gpus struct {
 	mu     sync.Mutex
-	share  map[string]float64 // by index, of the time
+	share  map[string]float64 // by index: share of the time
 	memory map[string]int64
 }
 

@@ -13,8 +13,8 @@ import (
 // Name is the provider's word in job files and pools.
 const Name = "gce"
 
-// Block is what a job needs to know of an installation on Compute Engine. The names are those of the Terraform module's output
-// settings.
+// Block is what a job needs to know about an installation on Compute Engine. The names are those of the Terraform
+// module's output settings.
 type Block struct {
 	config.Installation
 	// Project is the id of the project that pays. Required.

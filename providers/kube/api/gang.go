@@ -29,9 +29,9 @@ const (
 	noteRetriable = "kueue.x-k8s.io/retriable-in-group"
 )
 
-// A launch is a group. Kueue keeps quota for all its pods until the last has ended, also for those that have failed; so
-// a later launch of like pods takes their places first. It joins only a group that another pod keeps alive: Kueue does
-// not admit pods to a group that has ended.
+// A launch is a group. Kueue keeps quota for all its pods until the last has ended, including failed ones; so a later
+// launch of like pods first uses their places. It joins only a group that another pod keeps alive: Kueue does not admit
+// pods to a group that has ended.
 
 // place is a slot in which a pod is admitted.
 type place struct {
