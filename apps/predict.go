@@ -10,7 +10,7 @@ type Predictor interface {
 	Predict(m model.Model, in Input) (Predictions, error)
 }
 
-// Predictions are those of one data file, as a table of words.
+// Predictions are the predictions for one data file, as a table of words.
 type Predictions struct {
 	Columns []string
 	Rows    int

@@ -39,7 +39,7 @@ func (g GPU) String() string {
 	return strings.Join(append(parts, strconv.Itoa(g.Count)+plus(g.OrMore)), ":")
 }
 
-// WantsGPUs reports whether the job asks for GPUs.
+// WantsGPUs reports whether the job requests GPUs.
 func (j *Job) WantsGPUs() bool {
 	return len(j.Resources.GPU) > 0 || slices.ContainsFunc(j.Resources.AnyOf, func(m Machine) bool { return m.GPU.Count > 0 })
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Provider is what a job file has to know about a provider. Everything in it is data except New: a provider's own checks are methods of its
-// block.
+// Provider is what a job file needs to know about a provider. Everything in it is data except New: a provider's own
+// checks are methods of its block.
 type Provider struct {
 	// Name is the word in `cloud:`, and the name of its block.
 	Name string
@@ -183,7 +183,8 @@ func (j *Job) Installation() *Installation {
 	return &i
 }
 
-// MachineFees returns a machine's billed costs besides its hours: its disk, at a price per GiB and month, and a public address an hour.
+// MachineFees returns a machine's billed costs in addition to its hours: its disk, at a price per GiB and month, and a
+// public address per hour.
 func MachineFees(disk Memory, perGiB, address market.USD, public bool) market.Fees {
 	fees := market.DefaultFees()
 	fees.DiskGiB, fees.DiskGiBMonth = int((disk.MiB+1023)>>10), perGiB

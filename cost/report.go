@@ -67,7 +67,7 @@ type Totals struct {
 	OnDemand market.USD `json:"on_demand"` // reliable machines
 	// Committed is the part of the reliable machines' price covered by a commitment, which is paid anyway. It is not in the total.
 	Committed market.USD `json:"committed,omitempty"`
-	// Moved is what it cost to move the run's state between regions. It is in the total.
+	// Moved is the cost of moving the run's state between regions. It is in the total.
 	Moved market.USD `json:"moved,omitempty"`
 	// Equivalent, Saving and SavingPercent compare with the on-demand equivalent. Savings may be negative.
 	Equivalent    market.USD `json:"equivalent"`

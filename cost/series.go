@@ -123,9 +123,9 @@ func countsOf(held map[PoolCount]int) []PoolCount {
 	return out
 }
 
-// meter computes what was paid until a given time if each line of the bill counts evenly over the part of the machine's life that it
-// covers. Computed from the end of the run it never falls, although a bill may: an hour that is due when it starts becomes free when the
-// machine is taken back within it.
+// meter computes what was paid until a given time if each line of the bill counts evenly over the part of the machine's
+// life that it covers. Computed from the end of the run it never falls, although a bill may: an hour that is due when
+// it starts becomes free when the machine is reclaimed within it.
 type meter struct {
 	marks []mark
 }

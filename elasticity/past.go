@@ -19,8 +19,8 @@ type (
 	PastLaunch  = fleet.PastLaunch
 )
 
-// Past is what earlier controllers of a run have written down: everything that a new one knows about the run before querying the provider
-// and the machines.
+// Past is the record of a run's earlier controllers: everything that a new one knows about the run before it queries
+// the provider and the machines.
 type Past struct {
 	Ledger
 	Log

@@ -26,10 +26,10 @@ import (
 
 // inputsDir holds uploaded files: inputs/CLIENT/SHA256/NAME, where CLIENT is the SHA-256 of the token that sent them.
 //
-// Invariant: a visible folder contains what its name says, and is never changed again. For one file the folder's name is the SHA-256 of its
-// content. For several, which a reader expects next to each other, it is that of their listing, which is stored with them. A folder is
-// created under another name, and renamed once its content was hashed. It belongs to its client: no other client can name it, or see that
-// it exists.
+// Invariant: a visible folder contains what its name says, and is never changed again. For one file the folder's name
+// is the SHA-256 of its content. For several files, which a reader expects in one folder, it is the digest of their
+// listing, which is stored with them. A folder is created under another name, and renamed once its content was hashed.
+// It belongs to its client: no other client can name it, or see that it exists.
 const inputsDir = "inputs"
 
 // listingFile is in a folder with several files: a line "SHA256 NAME" for each. No upload can have its name.

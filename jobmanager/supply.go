@@ -67,8 +67,8 @@ func (s *supply) lose(instance string) {
 	s.refused, s.since = true, time.Time{}
 }
 
-// hosts returns what jobs can share now. Waiting: slots wait for a host. Wish is what counts as existing though the market has refused, and
-// last what jobs shared before. The first ones exist, and the others may be bought.
+// hosts returns what jobs can share now. Waiting: slots wait for a host. Wish counts as existing even if the market has
+// refused, and last is what jobs shared before. The first ones exist, and the others may be bought.
 func (s *supply) hosts(now time.Time, waiting bool, wish sched.Resources, last []sched.Host) (all []sched.Host, there int) {
 	switch {
 	case !s.refused && !waiting:

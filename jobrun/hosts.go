@@ -33,7 +33,7 @@ import (
 // Shared hosts are a run of their own: with a directory, a journal, a fleet, and a report. Instead of training it has the desk where jobs
 // get slots. A job's run gets its machines from there, instead of from a cloud.
 
-// Hosts is the input of a run of shared hosts besides its file.
+// Hosts is the input of a run of shared hosts apart from its file.
 type Hosts struct {
 	Types []market.InstanceType      // of slots
 	Lines []hosts.Line               // of the book, as stored

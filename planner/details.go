@@ -70,7 +70,7 @@ func (p Pool) details() journal.PlanPool {
 	return d
 }
 
-// hints returns a policy's knowledge besides prices, so that its decision can be reproduced.
+// hints returns a policy's knowledge other than prices, so that its decision can be reproduced.
 func hints(h bidding.Hints) *journal.PoolHints {
 	one := func(h bidding.Hint) *journal.PoolHint {
 		if !h.Known() {

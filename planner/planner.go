@@ -295,8 +295,9 @@ func (p *Plan) regions() string {
 	return said
 }
 
-// uneven warns of machines that are counted though their types differ in size: the same count is a fleet twice as fast, and twice as dear, of
-// one type as of another. Programs count machines for a reason: ranks, or tasks at a time.
+// uneven warns about machines that are counted although their types differ in size: the same number makes a fleet twice
+// as fast, and twice as expensive, with one type as with another. Programs count machines for a reason: ranks, or tasks
+// at a time.
 func (p *Plan) uneven() string {
 	n := p.Input.Want.Machines
 	if n == 0 || p.Input.Program != nil || len(p.Input.Pools) == 0 {

@@ -269,7 +269,7 @@ func (r *resolver) reliable() {
 		r.fault("reliable.committed", "workers may be "+t.Name+" on demand, too, and which of them the commitment would pay for is open",
 			"take "+t.Name+" out of resources.any_of, or remove the line")
 	}
-	for _, o := range r.choice.OnDemand { // a declared rate is that of the type, whatever its machines are used for
+	for _, o := range r.choice.OnDemand { // a declared rate applies to the type, whatever its machines are used for
 		if o.Type.Name == t.Name && o.Type.Rate > 0 {
 			t.Rate = o.Type.Rate
 		}

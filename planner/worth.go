@@ -25,7 +25,7 @@ type TierWorth struct {
 	Always bool
 }
 
-// Waiting is what would end sooner if time were preferred.
+// Waiting is what would end earlier if time were preferred.
 type Waiting struct {
 	Policy string
 	Sooner time.Duration

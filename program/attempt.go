@@ -410,7 +410,7 @@ func (a *attempt) restore(started *Started) *Exited {
 	return nil
 }
 
-// anew keeps in the state's directory what came with the folder.
+// anew keeps the files in the state's directory that came with the folder.
 func (a *attempt) anew(state string) error {
 	if a.m.used {
 		if err := os.RemoveAll(state); err != nil {

@@ -15,8 +15,8 @@ type Allocation string
 
 // The allocations.
 const (
-	PriceCapacityOptimized Allocation = "price-capacity-optimized" // the cheapest among those least likely to be taken back
-	CapacityOptimized      Allocation = "capacity-optimized"       // the least likely to be taken back, whatever their price up to the bid
+	PriceCapacityOptimized Allocation = "price-capacity-optimized" // the cheapest among those least likely to be reclaimed
+	CapacityOptimized      Allocation = "capacity-optimized"       // the least likely to be reclaimed, whatever their price up to the bid
 )
 
 // Refusal is why a pool of a Request yielded nothing, or less than requested.

@@ -148,7 +148,7 @@ type NoticeKind string
 const (
 	// Rebalance: the provider reports a raised risk; no deadline.
 	Rebalance NoticeKind = "rebalance"
-	// Eviction: the machine will be taken back at Deadline.
+	// Eviction: the machine will be reclaimed at Deadline.
 	Eviction NoticeKind = "eviction"
 	// Ended: the machine is gone.
 	Ended NoticeKind = "ended"

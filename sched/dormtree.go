@@ -18,7 +18,7 @@ const (
 	stale       = 500 // parts without an improvement end the search; far from the bound, three times as many do
 	far         = .03
 	mostPlaces  = 2000
-	others      = 8    // starts that are improved besides the best, with a sixteenth of allParts each
+	others      = 8    // starts that are improved in addition to the best, with a sixteenth of allParts each
 	near        = 1e-3 // relative distance to the bound below which an answer is not improved
 )
 

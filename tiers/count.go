@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Strain is what a committed cut has shown of the reliable machines, and how their count may change.
+// Strain is the load of the reliable machines during a committed cut, and how their count may change.
 type Strain struct {
 	// Seconds is how long the busiest reliable machine needs to receive its part of the cut, at the measured rate. Interval and Flush are
 	// how long that may take: as a share of the time between cuts, and of an eviction's warning; 0 = no limit. All are wall-clock time.

@@ -71,7 +71,7 @@ func GaugeAt(floor Stage, falls, undone int, r LoadRule) Gauge {
 // Falls returns how often the floor fell.
 func (g *Gauge) Falls() int { return g.falls }
 
-// Undone returns how many changes were taken back.
+// Undone returns how many changes were undone.
 func (g *Gauge) Undone() int { return g.undone }
 
 // Floor returns the lowest stage that the load so far allows.

@@ -10,7 +10,7 @@ type Tier string
 
 const (
 	Reliable  Tier = "reliable"  // on-demand: stays until the controller ends it
-	Transient Tier = "transient" // spot: can be taken back
+	Transient Tier = "transient" // spot: can be reclaimed
 )
 
 // Role is what a machine does (TierML, table 1). A machine can have several.

@@ -24,7 +24,8 @@ type Proposal struct {
 	Target string   // the column of a table to predict
 	Ignore []string // columns of a table that say nothing, such as line numbers
 	Why    string
-	// Guess says that nothing but its place in the table speaks for the target: people must say which of Columns they mean.
+	// Guess means that only the column's place in the table suggests the target: people must say which of Columns they
+	// mean.
 	Guess   bool
 	Columns []string
 }
@@ -32,7 +33,7 @@ type Proposal struct {
 // shownText is how much of a file shows what it is.
 const shownText = 4 << 20
 
-// At looks at the beginning of a file. The target, if it is not empty, is the column to predict.
+// At examines the beginning of a file. The target, if it is not empty, is the column to predict.
 func At(in apps.Input, target string) (Proposal, error) {
 	plain, err := input.Plain(in.Data)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Tierml trains machine-learning models on machines that their provider may take back.
+// Tierml trains machine-learning models on machines that their provider may reclaim.
 //
 // Each command has its file, in a package below internal by what people do: watch, change, run, markets, serve. Results and plans go to
 // standard output, progress and errors to standard error.

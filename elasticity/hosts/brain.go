@@ -77,7 +77,8 @@ func ReadHosts(entries []journal.Entry) (map[step.ID]PastHost, error) {
 // Brain buys hosts for the slots of its Book. It is stepped like any run's controller; between steps the Book may be used. It is not safe
 // for concurrent use.
 //
-// To its fleet it is what training is to a job's (fleet.Work, in work.go): slots are the work. The order of the parts of advance:
+// To its fleet it has the role that training has in a job (fleet.Work, in work.go): slots are the work. The order of
+// the parts of advance:
 //  1. takeCalls and judge find out which hosts are alive. The slots of one that is not end at once (Lose).
 //  2. know tells the Book which hosts are going, so that nothing is placed on those, and their jobs are warned.
 //  3. want places what waits. The demand is the hosts that stay and those that the other slots lack. The fleet does not trim itself to it

@@ -62,8 +62,8 @@ func (b *Book) waits(job string) bool {
 	return slices.ContainsFunc(b.live, func(s *Slot) bool { return s.Job == job && s.Tier == step.Reliable && s.waiting() })
 }
 
-// recycle takes back a slot that a job was given, from the least loaded host, if without it no job would lose half of what it may: the slot
-// is no longer needed.
+// recycle reclaims a slot that a job was given, from the least loaded host, if without it no job would lose half of
+// what it may: the slot is no longer needed.
 func (b balancer) recycle(now time.Time) (begun bool) {
 	t := b.tenancy()
 	var from *Slot

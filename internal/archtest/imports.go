@@ -37,8 +37,8 @@ func either(rules ...func(string) bool) func(string) bool {
 	}
 }
 
-// arrows are the two chains that meet in elasticity (docs/architecture.md, "Who imports whom"). A package may always import its own
-// sub-folders' parent and packages in its own folder.
+// arrows are the two chains that meet in elasticity (docs/architecture.md, "Who imports whom"). A package may always
+// import its own sub-folders' parent and packages in its own folder.
 var arrows = []arrow{
 	{exactly("market", "ps", "tuner", "elasticity/tempo", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector"),
 		exactly("internal/cells", "internal/vector"),

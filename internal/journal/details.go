@@ -100,7 +100,7 @@ type PlanDetails struct {
 	Pools   []PlanPool `json:"pools"`
 	Cost    Estimate   `json:"cost"`    // US dollars
 	Runtime Estimate   `json:"runtime"` // market seconds
-	// OnDemand is the cheapest suitable fleet that no provider takes back, and the cost of the undisturbed work on it.
+	// OnDemand is the cheapest suitable fleet that no provider reclaims, and the cost of the undisturbed work on it.
 	OnDemand OnDemandPlan `json:"on_demand"`
 	// Reliable are the types that were considered for a reliable tier that the job leaves open, the chosen one first.
 	Reliable []PlanReliable `json:"reliable,omitempty"`
@@ -116,7 +116,7 @@ type PlanDetails struct {
 	Own *PlanOwn `json:"own,omitempty"`
 	// Worth is the value of the job's choices; absent if nothing is compared.
 	Worth *PlanWorth `json:"worth,omitempty"`
-	// Prediction is of the run's own start; absent if it was not made.
+	// Prediction is for the run's own start; absent if it was not made.
 	Prediction *Prediction `json:"prediction,omitempty"`
 	// Program holds the assumptions about a user's program.
 	Program *PlanProgram `json:"program,omitempty"`
@@ -300,7 +300,7 @@ type ExportDetails struct {
 	Quality *Quality `json:"quality"`
 }
 
-// Quality is a classifier's quality on held-out examples, besides its score.
+// Quality is a classifier's quality on held-out examples, in addition to its score.
 type Quality struct {
 	Examples int64   `json:"examples"`
 	Accuracy float64 `json:"accuracy"`

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Fields returns the fields that a kind of line carries besides t, kind and why. A number that is zero and a flag
-// that is false are absent from the line, so only strings, times and objects can be required.
+// Fields returns the fields that a kind of line carries in addition to t, kind and why. A number that is zero and
+// a flag that is false are absent from the line, so only strings, times and objects can be required.
 type Fields struct {
 	Kind     Kind
 	Required []string

@@ -28,7 +28,7 @@ const (
 	erase = "\r\x1b[K"
 )
 
-// Meter is the one line of a terminal. A nil Meter shows nothing.
+// Meter is the progress line of a terminal. A nil Meter shows nothing.
 type Meter struct {
 	out   io.Writer
 	words bool // no line can be redrawn

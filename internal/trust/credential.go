@@ -26,7 +26,7 @@ type Credential struct {
 	leaf *x509.Certificate // nil: none yet
 	got  time.Time         // when, by this process's clock: the signer's may differ
 
-	grant   []byte // what came with it; nil = nothing
+	grant   []byte // what was issued with it; nil = nothing
 	granted time.Time
 	renew   time.Duration // when to request another, counted from granted
 }

@@ -38,7 +38,7 @@ func Blend(p, q []float32, pKeep, pPull, qKeep, qPull float32) {
 	blend(unsafe.SliceData(p), unsafe.SliceData(q), len(p), pKeep, pPull, qKeep, qPull)
 }
 
-// dotGo and its like are what processors without AVX2 run, and what says what the result is.
+// dotGo and its like run on processors without AVX2, and define the result.
 //
 //lint:ignore U1000 the assembly jumps to it
 func dotGo(first, second *float32, n int) float32 {

@@ -90,8 +90,8 @@ func uploadWorkdir(ctx context.Context, client *call.Client, job *config.Job, ou
 	return err
 }
 
-// besides returns the files that the application reads besides the training data. Preparing the data finds them, which also checks the data
-// before anything is sent.
+// besides returns the files that the application reads in addition to the training data. Preparing the data finds them,
+// which also checks the data before anything is sent.
 func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 	kind, err := all.Registry().Find(job.Train.App)
 	if err != nil {

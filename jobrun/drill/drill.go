@@ -312,7 +312,7 @@ func (w *Watch) byName(names []string) (chosen []Machine, err error) {
 	return chosen, nil
 }
 
-// within reports whether a pool is of a type, a zone, or a zone/type.
+// within reports whether a pool matches a type, a zone, or a zone/type.
 func within(pool, of string) bool {
 	if of == "" {
 		return true

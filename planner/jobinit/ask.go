@@ -118,7 +118,7 @@ func (d *Dialogue) ask(given string, q question) (string, error) {
 // named returns the suggested name: that of the job file, or of the job's input.
 func (d *Dialogue) named(other string) string { return config.NameOf(cmp.Or(d.File, other)) }
 
-// Fill asks for everything that is not given. Missing values that cannot be asked for are reported as one error.
+// Fill asks the user for all missing values. Missing values that cannot be asked for are reported as one error.
 func (d *Dialogue) Fill(w *Wanted) error {
 	work := d.training
 	if w.Script != "" {
@@ -421,7 +421,7 @@ func (d *Dialogue) beginning(w *Wanted, offers []planner.Offer) ([]Candidate, er
 	return typesWithPrices(offers, w.Start), err
 }
 
-// settings asks for the file that Terraform printed.
+// settings asks the user for the file that Terraform printed.
 func (d *Dialogue) settings(w *Wanted) error {
 	if w.Settings != "" {
 		return nil

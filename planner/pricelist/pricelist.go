@@ -39,7 +39,7 @@ type Offer struct {
 	SpotFrom time.Time  // since when that holds
 }
 
-// Book is what is kept of a region's list.
+// Book is the cache of a region's list.
 type Book struct {
 	Name             string // of the list, for people: "AWS Price List"
 	Provider, Region string
@@ -162,7 +162,7 @@ type row struct {
 	whole bool // it is from an answer that had all types
 }
 
-// The columns are those of a catalog and some more, so that a cached list can be named as a job's catalog.
+// The columns are a catalog's and some more, so that a cached list can be named as a job's catalog.
 var columns = []string{"region", "instance_type", "vcpu", "memory_gib", "linux_ondemand_usd_hour", "arch", "spot_usd_hour", "spot_from", "asked", "whole_list"}
 
 // safe matches provider and region names that can become a file's name.

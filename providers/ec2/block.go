@@ -10,7 +10,8 @@ import (
 // Name is the provider's word in job files and pools.
 const Name = "ec2"
 
-// Block is what a job needs to know of an installation on EC2. The names are those of the Terraform module's output settings.
+// Block is what a job needs to know about an installation on EC2. The names are those of the Terraform module's output
+// settings.
 type Block struct {
 	config.Installation
 	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line. Default the newest Amazon Linux

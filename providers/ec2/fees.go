@@ -15,7 +15,8 @@ import (
 
 // What EC2 charges on top of a machine's hours.
 const (
-	// gp3 is per GiB and month in us-east-1, us-east-2 and us-west-2 (Amazon EBS pricing, since December 2020); other regions are dearer.
+	// gp3 is the price per GiB and month in us-east-1, us-east-2 and us-west-2 (Amazon EBS pricing, since December
+	// 2020); other regions are more expensive.
 	gp3 = 8 * market.Dollar / 100
 	// address is per hour of a public IPv4 address, in every region (AWS News Blog, "New – AWS Public IPv4 Address Charge", from February 2024
 	// on).

@@ -22,7 +22,7 @@ const Name = api.Provider
 
 const (
 	rules = "kubernetes"
-	// defaultNotice is what GKE gives pods on spot nodes, and the least of the clouds' habits:
+	// defaultNotice is what GKE gives pods on spot nodes, and the shortest of the clouds' notices:
 	// https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms#termination-graceful-shutdown
 	defaultNotice = 15 * time.Second
 	longestNotice = 2 * time.Minute

@@ -150,7 +150,7 @@ func (s *Server) recover(
 	if err := back(cut, route); err != nil {
 		return false, fmt.Errorf("return to cut %d: %w", cut, err)
 	}
-	clear(s.fenced) // their messages are of an older generation
+	clear(s.fenced) // their messages belong to an older generation
 	s.setRoute(route, peers)
 	s.suspended, s.recovered = false, cut
 	for _, slot := range s.slots {

@@ -387,7 +387,7 @@ type Call struct {
 
 // Calls returns the requests to send now, so that jobs get what was decided: first to those that get less. Those that
 // get more get their request as slots become free, and another for the rest later. Nothing is requested from a job that
-// a person has paused, or that is about to end. Workers that a run wants but nobody granted are taken back.
+// a person has paused, or that is about to end. Workers that a run wants but nobody granted are removed.
 //
 // Invariant: the slots that jobs hold or were requested to have fit together on the hosts, as long as no host goes. Free slots are the
 // hosts' minus each job's reservation: the maximum of what it holds and what it was requested to have. So the slots of a shrinking job are

@@ -32,7 +32,7 @@ type Server interface {
 	Recover(do tiers.Recover) error
 }
 
-// Agent is what one process of a node has to know about its commands.
+// Agent is what one process of a node needs to know about its commands.
 //
 // Invariant: a command is answered at most once, by Take or by the user that got it as an errand, and not before it has taken effect. The
 // controller relies on that: an owner that accepted a cut's name cannot fold beyond it unnoticed, and released splits begin no clock here.

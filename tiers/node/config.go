@@ -95,7 +95,8 @@ type ServerConfig struct {
 	Self   ps.ServerID
 	Job    string
 	Schema ps.Schema
-	// Generation is the one in which the machine was welcomed. A controller that takes the run over may query it before there is a route.
+	// Generation is the generation in which the machine was welcomed. A controller that takes the run over may query it
+	// before there is a route.
 	Generation ps.Generation
 	Listener   net.Listener
 	TLS        *tls.Config // for connections in both directions; nil = plaintext

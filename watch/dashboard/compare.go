@@ -36,7 +36,7 @@ type comparedRow struct {
 	Values  []string
 }
 
-// figures are what runs are compared by, in their order.
+// figures are the figures by which runs are compared, in order.
 var figures = []struct {
 	name string
 	of   func(r *cost.Report) string

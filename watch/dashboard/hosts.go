@@ -30,7 +30,7 @@ func ReadHosts(ctx context.Context, dir string) (shared.View, error) {
 	return *v, nil
 }
 
-// view returns nil unless the run is of shared hosts.
+// view returns nil unless the run is a run of shared hosts.
 func (r *run) view(now time.Time, granted map[string]string) (*shared.View, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

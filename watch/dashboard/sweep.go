@@ -137,7 +137,7 @@ func (t Trial) LossAt(feedback int) string {
 func (s Sweep) Counts() string {
 	count := s.states()
 	var all []string
-	for _, state := range append(slices.Clone(jobStates), "done", "open", cost.Dropped) { // the last are of a program's trials
+	for _, state := range append(slices.Clone(jobStates), "done", "open", cost.Dropped) { // the last ones are for a program's trials
 		if n := count[state]; n > 0 {
 			all = append(all, fmt.Sprintf("%d %s", n, state))
 		}

@@ -98,7 +98,7 @@ func (i *Instance) runOver() time.Time {
 	return i.Launched.Add(i.Terms.MaxRun)
 }
 
-// notice warns a machine that it will be taken back.
+// notice warns a machine that it will be reclaimed.
 func (r *Region) notice(at time.Time, i *Instance, why Cause) {
 	i.NoticedAt = at
 	i.Deadline = at.Add(r.config.Notice + i.Terms.ExtraNotice)

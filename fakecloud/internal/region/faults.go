@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// faults are those that a script has ordered.
+// faults are the faults that a script has ordered.
 type faults struct {
 	outages   []outage
 	slow      []slowdown

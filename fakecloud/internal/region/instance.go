@@ -49,7 +49,7 @@ type Instance struct {
 	Cause    Cause     // of the end
 
 	NoticedAt   time.Time // when the notice appeared; zero without one
-	Deadline    time.Time // when the machine is taken back; zero without a notice
+	Deadline    time.Time // when the machine is reclaimed; zero without a notice
 	RebalanceAt time.Time // of the rebalance recommendation; zero without one
 
 	Shown
@@ -74,7 +74,7 @@ type Terms struct {
 	Preemptible bool          // the older kind of spot machine
 	Delete      bool          // when it is preempted or its time ends; otherwise it is only stopped
 	MaxRun      time.Duration // after which it ends by itself
-	MaxLife     time.Duration // after which the provider takes it back, with its usual notice
+	MaxLife     time.Duration // after which the provider reclaims it, with its usual notice
 	ExtraNotice time.Duration // how much earlier a notice comes
 }
 

@@ -60,7 +60,7 @@ type client struct {
 // Market is what EC2 sells in the region: its zones, its types and their prices, the same for every cluster.
 type Market struct{ *client }
 
-// Account is what a cluster finds there that it did not buy: image, networks, rights and quotas. It is read-only.
+// Account is the environment that a cluster did not buy: image, networks, rights and quotas. It is read-only.
 type Account struct{ *client }
 
 var _ provisioner.Cloud = (*Cloud)(nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// EC2 does not say plainly when and by whom a machine was ended. This file derives it from three places: the code of the state reason, the
-// date in the state transition's message, and the spot request's status.
+// EC2 does not clearly report when and by whom a machine was ended. This file derives it from three places: the code of
+// the state reason, the date in the state transition's message, and the spot request's status.
 
 // Status codes of spot requests
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html).
@@ -50,7 +50,7 @@ func (c *Cloud) setEnd(m *machine, i *types.Instance, request *types.SpotInstanc
 	if !told {
 		ended = c.ends.at(m.ID, wholeSeconds(c.config.Clock.Now()))
 	}
-	if ended.Before(m.Launched) { // taken back before it was up
+	if ended.Before(m.Launched) { // reclaimed before it was up
 		ended = m.Launched
 	}
 	m.Ended = ended

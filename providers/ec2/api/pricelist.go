@@ -135,8 +135,8 @@ type listed struct {
 	} `json:"terms"`
 }
 
-// addProduct adds a product's price. Of several entries for a type, the dearest counts, so that savings are not exaggerated; free entries
-// belong to capacity that is paid for otherwise.
+// addProduct adds a product's price. Of several entries for a type, the most expensive counts, so that savings are not
+// exaggerated; free entries belong to capacity that is paid for otherwise.
 func addProduct(prices map[string]ListPrice, text string) error {
 	var p listed
 	if err := json.Unmarshal([]byte(text), &p); err != nil {

@@ -59,7 +59,7 @@ func (s *Stepped) until(so func() bool) {
 	}
 }
 
-// Setup is what the exam has to know about a job of one node.
+// Setup is what the exam needs to know about a job of one node.
 type Setup struct {
 	Welcome tiers.Welcome // of incarnation 1 and generation 0; no Until yet
 	Self    ps.ServerID
