@@ -60,7 +60,7 @@ func grow(ctx context.Context, n *network, s settings) (b bulk, err error) {
 	}
 	b.alone = median(lengths)
 	r.policy.count.Store(bulkMachines)
-	// The sixty have joined, and all moves are over, once nothing has changed for two clocks.
+	// The sixty have joined, and all moves have ended, once nothing has changed for two clocks.
 	if lengths, err = phase(func(d *diary) bool { return d.joined >= bulkReliable+bulkMachines && d.since() >= 2 }); err != nil {
 		return b, err
 	}
