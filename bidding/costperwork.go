@@ -362,8 +362,8 @@ func (b *budgeting) waited() float64 {
 }
 
 // worthNow returns the cost of a unit of work otherwise. At first that is its cost in the week before. Those prices may
-// not return: waiting ends with the highest price that the job may pay, so the value approaches that as the wait goes
-// on. Prices compare by ratios, so the interpolation is geometric.
+// not return: waiting ends with the highest price that the job may pay, so the value approaches that over the wait.
+// Prices compare by ratios, so the interpolation is geometric.
 func (b *budgeting) worthNow() float64 {
 	usual, dearest := b.forecast.worth, math.Inf(1)
 	for i := range b.offers {
