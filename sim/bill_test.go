@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// What 32 c5.xlarge with disks of 16 GiB and public addresses cost is, to the cent, what their lives, the price list and a calculator say: in the
-// plan, which keeps no journal, and in the report of one.
+// What 32 c5.xlarge with disks of 16 GiB and public addresses cost is, to the cent, what their lifetimes, the price list and a calculator
+// give: in the plan, which keeps no journal, and in the report of a journal.
 func TestBillOf32MachinesToTheCent(t *testing.T) {
 	rules, err := market.Rules("ec2-now+disk=16x0.08+address=0.005")
 	if err != nil {

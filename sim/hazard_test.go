@@ -19,7 +19,7 @@ func hazardOf(cfg Config, perHour float64) *hazard.Hazard {
 	return h
 }
 
-// A machine is warned exactly when an event takes its place, under every policy, and gone after the notice.
+// A machine is warned exactly when an event takes its slot, under every policy, and is gone after the notice.
 func TestHazardTakesMachines(t *testing.T) {
 	for _, name := range []string{"tierml", "cost-per-work", "checkpoint"} {
 		cfg := scenario(t, candidate("a", 4, 24*cent, 0, 3), candidate("b", 4, 24*cent, 0, 4))
@@ -42,7 +42,7 @@ func TestHazardTakesMachines(t *testing.T) {
 			if e.Kind != journal.Notice {
 				continue
 			}
-			if e.T.Before(cfg.Start.Add(r.Runtime - cfg.Timing.Notice)) { // else the run may end first
+			if e.T.Before(cfg.Start.Add(r.Runtime - cfg.Timing.Notice)) { // otherwise the run may end first
 				warned++
 			}
 			if at := e.T.Add(-cfg.Timing.NoticeLag); !events[at] {

@@ -14,10 +14,10 @@ func onDemand(c bidding.Candidate) bidding.Candidate {
 	return c
 }
 
-// TestOnDemandWhileSpotIsDearer: on-demand machines take the place of those that the market takes, work as transient
-// ones, and leave at the end of their paid hour once spot machines are back.
+// TestOnDemandWhileSpotIsDearer: on-demand machines replace those that the market takes, work as transient ones, and leave at the end of
+// their paid hour once spot machines are back.
 func TestOnDemandWhileSpotIsDearer(t *testing.T) {
-	long := func(pools ...bidding.Candidate) Config { // beyond what is paid for on demand
+	long := func(pools ...bidding.Candidate) Config { // longer than what is paid on demand
 		cfg := scenario(t, pools...)
 		cfg.Job.Work *= 2
 		return cfg

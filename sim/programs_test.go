@@ -34,8 +34,8 @@ func programRun(t *testing.T, p Programs, change func(*Config)) (Result, []journ
 	return r, entries
 }
 
-// Undisturbed, a program takes its time, and an array as many times that as it needs rounds. A machine that is evicted with a notice
-// costs its replacement, one without also what was done since the state was saved; a task that loses its machine does not stop the others.
+// Undisturbed, a program takes its time, and an array that time for each round. A machine evicted with a notice costs its replacement, one
+// without also the work since the last save; a task that loses its machine does not stop the others.
 func TestProgramsTakeTheirTime(t *testing.T) {
 	state := Programs{Count: 1, State: true, Every: time.Hour, Setup: 10 * time.Minute, Restore: 5 * time.Minute}
 	calm, _ := programRun(t, state, nil)
@@ -78,15 +78,15 @@ func TestProgramsTakeTheirTime(t *testing.T) {
 	}
 }
 
-// A gang of two to four machines begins on two when no more can be had, and takes twice as long; when more can be had later it continues with four, and each
-// of the new ranks begins with what the others have done.
+// A gang of two to four machines begins on two if no more are available, and takes twice as long; when more become available it continues
+// with four, and each new rank begins with what the others have done.
 func TestProgramsOfARange(t *testing.T) {
 	gang := Programs{Count: 4, Least: 2, State: true, Every: 30 * time.Minute}
 	two, _ := programRun(t, gang, func(c *Config) { c.Capacity = map[market.Pool]int{c.Pools[0].Pool: 2} })
 	if two.Runtime < 12*time.Hour || two.Runtime > 12*time.Hour+45*time.Minute || two.Machines != 2 {
 		t.Errorf("with two machines of four: %+v", two)
 	}
-	// Two of four are taken after an hour, and for two more no others can be had: 4 + 2*2 of 24 machine hours are done by then.
+	// Two of four are taken after an hour, and for two more hours no others are available: 4 + 2*2 of 24 machine hours are done by then.
 	grown, entries := programRun(t, gang, func(c *Config) {
 		c.Faults = []Fault{{At: time.Hour, Do: Evict, Count: 2}, {At: time.Hour, Do: NoCapacity, For: 2 * time.Hour}}
 	})
@@ -107,8 +107,8 @@ func TestProgramsOfARange(t *testing.T) {
 	}
 }
 
-// Every policy that serves programs brings them to their end through a price that exceeds all bids, evictions that prices do not tell of and a
-// machine lost without notice; and a pool that nobody should want changes nothing of it.
+// Every policy that serves programs finishes them despite a price that exceeds all bids, evictions that prices do not show and a machine
+// lost without notice; and an unattractive pool changes nothing.
 func TestProgramsByEveryPolicy(t *testing.T) {
 	for what, p := range map[string]Programs{
 		"one":       {Count: 1, State: true, Every: 30 * time.Minute, Setup: 5 * time.Minute, Restore: time.Minute, Save: time.Second},
@@ -153,8 +153,7 @@ func TestProgramsByEveryPolicy(t *testing.T) {
 	}
 }
 
-// Feedback ends most trials of a sweep early: those that continue are as many as the rungs keep, and the work is that share of the
-// whole.
+// Feedback ends most trials of a sweep early: as many continue as the rungs keep, and the work is that share of the whole.
 func TestSweepTakesItsShare(t *testing.T) {
 	sweep := Programs{Count: 3, Tasks: 12, State: true, Every: time.Hour, Of: 100, Rungs: []trials.Rung{{At: 10, Keep: 4}, {At: 50, Keep: 1}}}
 	whole, _ := programRun(t, Programs{Count: 3, Tasks: 12, State: true, Every: time.Hour}, nil)
@@ -181,8 +180,8 @@ func TestSweepTakesItsShare(t *testing.T) {
 	}
 }
 
-// Prices and the notices that follow from them reach a run in any order, and late where a computer is busy. What is bought, and for how long, does
-// not depend on it: a machine that boots as the price rises is as good as gone, not one to be given back.
+// Prices and the notices that follow from them reach a run in any order, and late if a computer is busy. What is bought, and for how long,
+// does not depend on it: a machine that boots as the price rises counts as lost, and is not returned.
 func TestNewsInAnyOrder(t *testing.T) {
 	for _, name := range bidding.NamesForPrograms() {
 		policy, err := bidding.ForPrograms(name)
@@ -190,7 +189,7 @@ func TestNewsInAnyOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		var first Result
-		for _, lag := range []time.Duration{100, 190, 210, 400, 800, 1200} { // milliseconds; prices come after 200
+		for _, lag := range []time.Duration{100, 190, 210, 400, 800, 1200} { // milliseconds; prices arrive after 200
 			r, _ := programRun(t, Programs{Count: 3, Tasks: 8}, func(c *Config) {
 				rules, err := market.Rules("gce-spot")
 				if err != nil {

@@ -9,13 +9,12 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// TestToldTheSameDecidesTheSame: the journal of a simulated run, with faults, on another timing than that of the
-// simulation it is fed to.
+// TestToldTheSameDecidesTheSame: the journal of a simulated run, with faults, is fed to a simulation with different timing.
 func TestToldTheSameDecidesTheSame(t *testing.T) {
 	cfg := scenario(t, crossing(), b())
 	cfg.Timing.NoticeLag, cfg.Timing.Boot, cfg.Timing.PriceLag = 40*time.Second, 9*time.Minute, time.Minute
 	cfg.Faults = []Fault{{At: 50 * time.Minute, Do: Kill}, {At: 100 * time.Minute, Do: Evict, Count: 2}}
-	cfg.FLOPSPerVCPU /= 1.2 // a computer that is slower than the declared rate
+	cfg.FLOPSPerVCPU /= 1.2 // a computer slower than the declared rate
 	_, first := run(t, cfg)
 	told, err := NewRecording(first)
 	if err != nil {

@@ -15,8 +15,8 @@ func replicas(t *testing.T, passes bool, faults ...Fault) (Result, []journal.Ent
 	return run(t, cfg)
 }
 
-// Replicas stay to the end, where other jobs give back machines that the last minutes do not pay for: fewer are done no sooner. So a machine that
-// is lost for good costs no time, and a notice undoes nothing. In deterministic jobs others take over what a lost machine had.
+// Replicas stay to the end, whereas other jobs return machines that the last minutes do not pay for: fewer would not finish sooner. So a
+// machine lost for good costs no time, and a notice undoes nothing. In deterministic jobs others take over a lost machine's work.
 func TestReplicas(t *testing.T) {
 	calm, _ := replicas(t, true)
 	if want := 4*24*cent + 4*4*5*cent; !calm.Finished() || calm.Cost != want {

@@ -20,7 +20,7 @@ func restarting(t testing.TB, pools ...bidding.Candidate) Config {
 	return cfg
 }
 
-// restless is pool a, whose price has been above every bid twice a day, and is from 1.5 h to 2.5 h after the start.
+// restless is pool a, whose price exceeded every bid twice a day, and does from 1.5 h to 2.5 h after the start.
 func restless() bidding.Candidate {
 	var pairs []float64
 	for hour := -240.0; hour < -10; hour += 12 {
@@ -29,7 +29,7 @@ func restless() bidding.Candidate {
 	return candidate("a", 4, 24*cent, append(pairs, 0, 5, 1.5, 100, 2.5, 5)...)
 }
 
-// TestRestartCalm: no evictions, hours as begun, and a checkpoint now and then.
+// TestRestartCalm: no evictions, hours as begun, and occasional checkpoints.
 func TestRestartCalm(t *testing.T) {
 	r, entries := run(t, restarting(t, a()))
 	if !r.Finished() || r.Evictions != 0 || r.Machines != 4 || r.Clocks != 180 || r.Rollbacks != 0 {
@@ -54,7 +54,7 @@ func TestRestartCalm(t *testing.T) {
 	}
 }
 
-// Machines of the fake cloud train on while a checkpoint is saved, as those of a run do.
+// Machines of the fake cloud train on while a checkpoint is saved, as in real runs.
 func TestSavingOnTheFakeCloudStopsNothing(t *testing.T) {
 	took := func(every time.Duration) (time.Duration, int) {
 		cfg := restarting(t, a()).At(tempo.Place{Speed: 720, Boot: time.Second, Notice: 4 * time.Second, DeadAfter: 3 * time.Second})
@@ -73,7 +73,7 @@ func TestSavingOnTheFakeCloudStopsNothing(t *testing.T) {
 	}
 }
 
-// TestCheckpointsCostWhatIsDeclared: a stop for each, a restart at the beginning, and all work on spot machines longer.
+// TestCheckpointsCostWhatIsDeclared: a pause for each, a restart at the beginning, and all work on spot machines takes longer.
 func TestCheckpointsCostWhatIsDeclared(t *testing.T) {
 	timing := Config{}.At(tempo.Remote(2 * time.Minute)).Timing
 	declared := Checkpoints{Model: 3e9, Bandwidth: 100e6}
@@ -102,8 +102,8 @@ func TestCheckpointsCostWhatIsDeclared(t *testing.T) {
 	}
 }
 
-// TestRestartCrossing: the price takes the whole fleet, and with it what was done since the last checkpoint; another is
-// bought on demand, as that is the cheapest then, and kept to the end.
+// TestRestartCrossing: the price takes the whole fleet, and with it the work since the last checkpoint; another is bought on demand, which
+// is cheapest then, and kept to the end.
 func TestRestartCrossing(t *testing.T) {
 	r, entries := run(t, restarting(t, restless(), onDemand(a())))
 	if !r.Finished() || r.Evictions != 4 || r.Machines != 8 || r.Rollbacks != 1 || r.Clocks != 180 {
@@ -137,7 +137,7 @@ func TestRestartCrossing(t *testing.T) {
 	}
 }
 
-// TestRestartFaults: one machine of four dies; all stop, and continue when another has taken its place.
+// TestRestartFaults: one machine of four dies; all stop, and continue when another has replaced it.
 func TestRestartFaults(t *testing.T) {
 	cfg := restarting(t, a())
 	cfg.Faults = []Fault{{At: 100 * time.Minute, Do: Kill}}
@@ -151,7 +151,7 @@ func TestRestartFaults(t *testing.T) {
 	}
 }
 
-// TestRestartWithoutCapacity: with fewer machines than it wants the fleet does not begin.
+// TestRestartWithoutCapacity: with fewer machines than it wants the fleet does not start.
 func TestRestartWithoutCapacity(t *testing.T) {
 	cfg := restarting(t, a(), onDemand(b()))
 	cfg.Capacity = map[market.Pool]int{spot("a"): 3}
@@ -166,7 +166,7 @@ func TestRestartWithoutCapacity(t *testing.T) {
 	}
 }
 
-// TestAvailability: machines can be had and are taken back as was recorded, at a price that never changes.
+// TestAvailability: machines are available and taken back as recorded, at a constant price.
 func TestAvailability(t *testing.T) {
 	pool := a()
 	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
@@ -208,7 +208,7 @@ func TestRestartSameInputsSameJournal(t *testing.T) {
 	}
 }
 
-// TestAvailabilityBesideAReliableTier: the other controller loses what is taken back and buys when it can be had again.
+// TestAvailabilityBesideAReliableTier: the other controller loses what is taken back and buys when machines are available again.
 func TestAvailabilityBesideAReliableTier(t *testing.T) {
 	pool := a()
 	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
@@ -236,9 +236,9 @@ func elsewhere(c bidding.Candidate) bidding.Candidate {
 	return c
 }
 
-// TestStateFollowsToAnotherRegion: the pool is gone from 1.5 h to 2.5 h after the start, and another region has the like. The fleet that
-// restarts there pays once for the checkpoint that it fetches, in journal and bill; where that costs more than the move saves, or the
-// like is in the same region, nothing is fetched.
+// TestStateFollowsToAnotherRegion: the pool is gone from 1.5 h to 2.5 h after the start, and another region has an equal one. The fleet
+// that restarts there pays once for fetching the checkpoint, in journal and bill; if that costs more than the move saves, or the equal pool
+// is in the same region, nothing is fetched.
 func TestStateFollowsToAnotherRegion(t *testing.T) {
 	for _, c := range []struct {
 		name  string

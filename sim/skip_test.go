@@ -60,7 +60,7 @@ func TestSkippedClocks(t *testing.T) {
 	}
 }
 
-// TestSkippedCuts: of a calm run's cuts few are played, and they are those around which something happens.
+// TestSkippedCuts: only few cuts of a calm run are simulated, those around which something happens.
 func TestSkippedCuts(t *testing.T) {
 	cfg := scenario(t, candidate("a", 4, 24*cent, 0, 3))
 	cfg.Job.Coarse, cfg.Job.Clocks = true, 7*cfg.Job.Clocks
@@ -88,8 +88,8 @@ func TestSkippedCuts(t *testing.T) {
 	t.Logf("%d of %d cuts were played", played, held)
 }
 
-// TestSettledFleetIsLeftAlone: once nothing but on demand keeps to the promise, prices and minutes lead to no decision, and the result stays that
-// of the twin that decides at each. Exchange takes most of each clock here, so that the work is dearer than what is promised.
+// TestSettledFleetIsLeftAlone: once only on-demand machines keep the promise, prices and minutes lead to no decision, and the result equals
+// that of the twin that decides at each. Exchange takes most of each clock here, so the work is dearer than promised.
 func TestSettledFleetIsLeftAlone(t *testing.T) {
 	for _, name := range []string{"tierml", "capacity", "cost-per-work", "checkpoint", "deadline", "on-demand"} {
 		rng := rand.New(rand.NewPCG(39, 1))
@@ -125,7 +125,7 @@ func TestSettledFleetIsLeftAlone(t *testing.T) {
 	}
 }
 
-// drawn returns a candidate whose price changes now and then, and is above every bid at times.
+// drawn returns a candidate whose price changes occasionally, and sometimes exceeds every bid.
 func drawn(rng *rand.Rand, kind string, vcpu int) bidding.Candidate {
 	hours := []float64{0, float64(3 + rng.IntN(10))}
 	for at := 0.0; at < 40; at += rng.ExpFloat64() * 0.7 {

@@ -8,16 +8,15 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// mayBeTaken returns four machines of "a" next to one more that serves, and no reliable one.
+// mayBeTaken returns four machines of "a" along with one more that serves, and no reliable one.
 func mayBeTaken(t *testing.T) Config {
 	cfg := scenario(t, a())
 	cfg.Reliable.Count, cfg.Checkpoints = 0, Checkpoints{Every: 20 * time.Minute, Model: 6e9, Bandwidth: 100e6}
 	return cfg
 }
 
-// TierML (CMU-PDL-16-102), footnote 7: without a reliable machine the most reliable other one serves, with checkpoints. When
-// the price takes all machines at 1.5 h, what they have done is saved in the time of their notice, and the job continues
-// from there at 2.5 h.
+// TierML (CMU-PDL-16-102), footnote 7: without a reliable machine the most reliable other one serves, with checkpoints. When the price
+// takes all machines at 1.5 h, their work is saved within the notice, and the job continues from there at 2.5 h.
 func TestEveryMachineMayBeTaken(t *testing.T) {
 	calm, _ := run(t, mayBeTaken(t))
 	cfg := mayBeTaken(t)
@@ -35,7 +34,7 @@ func TestEveryMachineMayBeTaken(t *testing.T) {
 	checkSaves(t, entries)
 }
 
-// Machines that go without a notice leave what was saved before.
+// Machines lost without a notice leave the previous save.
 func TestEveryMachineIsTakenWithoutNotice(t *testing.T) {
 	often := mayBeTaken(t)
 	often.Faults = []Fault{{At: 100 * time.Minute, Do: EvictNow, Target: "all"}}
@@ -52,7 +51,7 @@ func TestEveryMachineIsTakenWithoutNotice(t *testing.T) {
 	}
 }
 
-// checkSaves checks that checkpoints take their time, and that a roll-back goes to the newest.
+// checkSaves checks that checkpoints take their time, and that a roll-back returns to the newest.
 func checkSaves(t *testing.T, entries []journal.Entry) {
 	t.Helper()
 	saved, newest := 0, int64(0)

@@ -24,7 +24,7 @@ func spot(kind string) market.Pool {
 	return market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: kind, Class: market.Spot}
 }
 
-// candidate returns a pool with prices in cents at hours since start; it has cost the first for ten days.
+// candidate returns a pool with prices in cents at hours since the start; the first has applied for ten days.
 func candidate(kind string, vcpu int, onDemand market.USD, hourCents ...float64) bidding.Candidate {
 	points := []market.PricePoint{{At: start.Add(-240 * time.Hour), Price: market.USD(hourCents[1]) * cent}}
 	for i := 0; i+1 < len(hourCents); i += 2 {
@@ -36,7 +36,7 @@ func candidate(kind string, vcpu int, onDemand market.USD, hourCents ...float64)
 		History: market.NewHistory(points)}
 }
 
-// scenario is four machines of "a" or "b" next to a reliable one, and work for three hours of the four.
+// scenario is four machines of "a" or "b" along with a reliable one, and three hours of work for the four.
 func scenario(t testing.TB, pools ...bidding.Candidate) Config {
 	t.Helper()
 	rules, err := market.Rules("ec2-2017")
@@ -93,11 +93,11 @@ func count(entries []journal.Entry, kind journal.Kind) (n int) {
 func a() bidding.Candidate { return candidate("a", 4, 24*cent, 0, 5) }
 func b() bidding.Candidate { return candidate("b", 8, 48*cent, 0, 40) }
 
-// crossing is pool a, whose price is above every bid from 1.5 h to 2.5 h.
+// crossing is pool a, whose price exceeds every bid from 1.5 h to 2.5 h.
 func crossing() bidding.Candidate { return candidate("a", 4, 24*cent, 0, 5, 1.5, 100, 2.5, 5) }
 
-// TestWaitingEnds: what cost 2 cents for ten days costs 6 when the job starts, a quarter of on demand, and after ten hours more than on demand.
-// cost-per-work waits for the old price, but takes the new one before all of its time to wait is gone: then there is nothing cheaper left.
+// TestWaitingEnds: a price of 2 cents for ten days is 6 when the job starts, a quarter of on demand, and after ten hours exceeds on demand.
+// cost-per-work waits for the old price, but accepts the new one before its waiting time is used up: then nothing cheaper is left.
 func TestWaitingEnds(t *testing.T) {
 	cfg := scenario(t, candidate("a", 4, 24*cent, -239, 2, 0, 6, 10, 100))
 	cfg.Policy, cfg.Reliable.Type.OnDemand = bidding.CostPerWork{}, cent
@@ -115,15 +115,15 @@ func TestWaitingEnds(t *testing.T) {
 // never returns a pool that nobody buys in.
 func never() bidding.Candidate { return candidate("never", 4, 24*cent, 0, 100) }
 
-// TestCalm: three hours of work on four machines at an even price. Each machine pays its started hours at that price. Six minutes of
+// TestCalm: three hours of work on four machines at a constant price. Each machine pays its started hours at that price. Six minutes of
 // work are left when the third hour ends: two machines do them.
 func TestCalm(t *testing.T) {
 	r, entries := run(t, scenario(t, a()))
 	if !r.Finished() || r.Evictions != 0 || r.Machines != 5 || r.Clocks != 180 {
 		t.Fatalf("%+v", r)
 	}
-	// 5 min until the reliable machine works and 5 more until the others do, less some seconds of delays; they do not wait for the
-	// clock of four times the length that it began alone.
+	// 5 min until the reliable machine works and 5 more until the others do, less some seconds of delays; they do not wait for the four
+	// times longer clock that it began alone.
 	if r.Runtime < 3*time.Hour+9*time.Minute || r.Runtime > 3*time.Hour+15*time.Minute {
 		t.Errorf("it took %s", r.Runtime)
 	}
@@ -145,8 +145,8 @@ func TestCalm(t *testing.T) {
 	}
 }
 
-// TestPreemptible: GCE's preemptible machines are taken back after 24 hours, with their 30 seconds of notice, however
-// calm the market is; Spot VMs stay.
+// TestPreemptible: GCE's preemptible machines are taken back after 24 hours, with 30 seconds of notice, however calm the market is; Spot
+// VMs stay.
 func TestPreemptible(t *testing.T) {
 	for name, evictions := range map[string]int{"gce-preemptible": 4, "gce-spot": 0} {
 		cfg := scenario(t, a())
@@ -172,8 +172,7 @@ func TestPreemptible(t *testing.T) {
 	}
 }
 
-// TestCrossing: the price takes all spot machines; the reliable one continues alone, and others come when it
-// has ended.
+// TestCrossing: the price takes all spot machines; the reliable one continues alone, and others join once the price has fallen.
 func TestCrossing(t *testing.T) {
 	r, entries := run(t, scenario(t, crossing()))
 	if !r.Finished() || r.Evictions != 4 || r.Machines != 9 || r.Clocks != 180 {
@@ -202,7 +201,7 @@ func TestCrossing(t *testing.T) {
 	}
 }
 
-// TestKilledWithoutNotice: what was done since the last cut is done again.
+// TestKilledWithoutNotice: work since the last cut is repeated.
 func TestKilledWithoutNotice(t *testing.T) {
 	cfg := scenario(t, a())
 	cfg.Faults = []Fault{{At: 80 * time.Minute, Do: Kill}}
@@ -221,7 +220,7 @@ func TestKilledWithoutNotice(t *testing.T) {
 	}
 }
 
-// TestWorkerAlone: a machine that serves nothing dies; its splits continue from where they were.
+// TestWorkerAlone: a machine that serves nothing dies; its splits continue where they were.
 func TestWorkerAlone(t *testing.T) {
 	cfg := scenario(t, a())
 	cfg.Faults = []Fault{{At: 80 * time.Minute, Do: EvictNow, Target: "newest"}}
@@ -231,7 +230,7 @@ func TestWorkerAlone(t *testing.T) {
 	}
 }
 
-// TestCoarse: with clocks that can be handed on in their middle it does not matter how long they are.
+// TestCoarse: the length of clocks does not matter if they can be handed over midway.
 func TestCoarse(t *testing.T) {
 	cfg := scenario(t, crossing())
 	cfg.Job.Coarse = true
@@ -284,7 +283,7 @@ func TestSameInputsSameJournal(t *testing.T) {
 	}
 }
 
-// TestDoubled: all prices doubled, the same is decided at the same times and costs twice as much.
+// TestDoubled: with all prices doubled, the decisions and their times are the same, and the cost doubles.
 func TestDoubled(t *testing.T) {
 	double := func(c bidding.Candidate) bidding.Candidate {
 		points := slices.Clone(c.History.Points(time.Time{}, start.Add(1000*time.Hour)))
@@ -316,7 +315,7 @@ func withoutMoney(entries []journal.Entry) []journal.Entry {
 	return out
 }
 
-// TestExtraPool: a pool that is never bought in changes nothing but what is said of it.
+// TestExtraPool: a pool in which nothing is bought changes only what is said about it.
 func TestExtraPool(t *testing.T) {
 	r1, e1 := run(t, scenario(t, crossing(), b()))
 	r2, e2 := run(t, scenario(t, crossing(), b(), never()))
@@ -326,7 +325,7 @@ func TestExtraPool(t *testing.T) {
 	others := func(entries []journal.Entry) []journal.Entry {
 		for i := range entries {
 			if entries[i].Kind == journal.Intent {
-				entries[i].Details = nil // what else there was
+				entries[i].Details = nil // what else was available
 			}
 		}
 		return slices.DeleteFunc(entries, func(e journal.Entry) bool {
@@ -365,7 +364,7 @@ func TestShifted(t *testing.T) {
 	}
 }
 
-// TestHorizon: a run that cannot be done is given up in time, and what it cost until then is known.
+// TestHorizon: an impossible run is given up in time, and its cost until then is known.
 func TestHorizon(t *testing.T) {
 	cfg := scenario(t, never())
 	cfg.Horizon = 2 * time.Hour
@@ -413,7 +412,7 @@ func TestQueueOrder(t *testing.T) {
 	}
 }
 
-// TestClocksTakeLongerWithMoreMachines: each machine adds its part to every clock.
+// TestClocksTakeLongerWithMoreMachines: each machine lengthens every clock by its part.
 func TestClocksTakeLongerWithMoreMachines(t *testing.T) {
 	length := func(machines int) time.Duration {
 		cfg := scenario(t, a())
@@ -427,7 +426,7 @@ func TestClocksTakeLongerWithMoreMachines(t *testing.T) {
 		}
 		return last[len(last)-1].Sub(last[len(last)-2]).Round(time.Second)
 	}
-	// Machines of the reliable tier do not compute from stage 3 on, with 4 to 1.
+	// Machines of the reliable tier do not compute from stage 3 on, at 4 to 1.
 	if four, eight := length(4), length(8); four != 40*time.Second || eight != 80*time.Second {
 		t.Errorf("a clock takes %s with 4 machines and %s with 8", four, eight)
 	}

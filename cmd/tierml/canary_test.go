@@ -14,13 +14,13 @@ import (
 	"github.com/tierml/tierml/internal/terminal"
 )
 
-// canary would set a terminal's title, colour what follows, return to the line's beginning and reorder text.
+// canary would set a terminal's title, change colours, return to the start of the line and reorder text.
 const canary = "\x1b]0;canary\a\u009b31m\r\u202e"
 
 // forged is a line that looks like one of ours.
 const forged = "\n12:00:00  forged"
 
-// poisoned returns a story in whose every text that others choose is a canary.
+// poisoned returns a story in which every text that others control is a canary.
 func poisoned(t *testing.T) journaltest.Story {
 	t.Helper()
 	story := journaltest.New(1)
@@ -54,7 +54,7 @@ func poisoned(t *testing.T) journaltest.Story {
 	return story
 }
 
-// No command lets what others have written steer the reader's terminal, in no form that it has, nor through its errors.
+// No command lets text written by others steer the reader's terminal, in any output format or in its errors.
 func TestTerminalsAreNotSteered(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	story := poisoned(t)
@@ -100,12 +100,12 @@ func TestTerminalsAreNotSteered(t *testing.T) {
 				if terminal.Unsafe(text) {
 					t.Errorf("%s, exit code %d:\n%q", name, code, tail(text, 2000))
 				}
-				if strings.Contains("\n"+text, forged) && !slices.Contains(args, "csv") { // where a quoted newline is a part of its cell
+				if strings.Contains("\n"+text, forged) && !slices.Contains(args, "csv") { // where a quoted newline is part of its cell
 					t.Errorf("%s have a forged line:\n%s", name, tail(text, 2000))
 				}
 			}
 			if len(args) == 1 && args[0] == "ps" {
-				return // its table has columns of figures alone
+				return // its table has only numeric columns
 			}
 			if all := out.String() + errOut.String(); !strings.Contains(all, `\u001b`) && !strings.Contains(all, `\x1b`) && !strings.Contains(all, `\e[2J`) {
 				t.Errorf("nothing is reported of a canary:\n%s", tail(all, 2000))

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// everyone is everyCommand, the hidden ones too.
+// everyone is everyCommand, including hidden ones.
 func everyone(root *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{root}
 	for _, cmd := range root.Commands() {
@@ -26,10 +26,10 @@ func everyone(root *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// example finds calls of this program in an example's line, up to a pipe or the end of the command.
+// example finds calls of this program in a line of an example, up to a pipe or the end of the command.
 var example = regexp.MustCompile(`(?:^|; )(?:[A-Z_]+=\S+ )*tierml( [^|;#]*)?`)
 
-// A key of the settings file, and a variable, mean one thing: flags that share one are the same flag of several commands.
+// A settings key or variable has one meaning: flags that share one are the same flag of several commands.
 func TestASettingMeansOneThing(t *testing.T) {
 	means := map[string]string{}
 	for _, cmd := range everyone(newRootCommand()) {
@@ -44,7 +44,7 @@ func TestASettingMeansOneThing(t *testing.T) {
 	}
 }
 
-// Each command has help with an example, and each example is a call that the command takes.
+// Each command has help with an example, and each example is a valid call.
 func TestHelp(t *testing.T) {
 	for _, cmd := range everyone(newRootCommand()) {
 		t.Run(cmd.CommandPath(), func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// splitLine splits a line as shells do, where it is simple.
+// splitLine splits simple lines as shells do.
 func splitLine(line string) (all []string) {
 	for i, part := range strings.Split(line, `"`) {
 		if i%2 == 1 {
@@ -89,7 +89,7 @@ func splitLine(line string) (all []string) {
 	return all
 }
 
-// takes checks a call without making it, and gives the path of its command.
+// takes checks a call without making it, and returns the path of its command.
 func takes(t *testing.T, args []string) string {
 	t.Helper()
 	cmd, rest, err := newRootCommand().Find(args)
@@ -99,13 +99,13 @@ func takes(t *testing.T, args []string) string {
 	if err := cmd.ParseFlags(rest); err != nil {
 		t.Fatalf("tierml %v: %v", args, err)
 	}
-	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil && cmd.Name() != "run" && cmd.Name() != "dry-run" { // by their flags
+	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil && cmd.Name() != "run" && cmd.Name() != "dry-run" { // theirs depend on flags
 		t.Errorf("tierml %v: %v", args, err)
 	}
 	return cmd.CommandPath()
 }
 
-// The first screen leads a newcomer, and to every command and topic; it has at most 72 lines of 120 columns.
+// The first screen guides newcomers, and leads to every command and topic; it has at most 72 lines of 120 columns.
 func TestFirstScreen(t *testing.T) {
 	var out bytes.Buffer
 	if code := tierml(nil, nil, &out, &out); code != cli.ExitDone {
@@ -131,7 +131,7 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
-// What is misspelt, or a word of other tools, leads to the right one, with the exit code of a wrong command line.
+// Misspelt words, and words of other tools, lead to the right one, with the exit code for a wrong command line.
 func TestMistakesInWords(t *testing.T) {
 	t.Setenv("TIERML_CONFIG", "")
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestMistakesInWords(t *testing.T) {
 	}
 }
 
-// All commands that print lists have the same forms by the same flag.
+// All commands that print lists offer the same formats with the same flag.
 func TestOutputFlags(t *testing.T) {
 	for _, cmd := range everyone(newRootCommand()) {
 		if f := cmd.Flags().Lookup("output"); f != nil && !f.Hidden {
@@ -169,7 +169,7 @@ func TestOutputFlags(t *testing.T) {
 	}
 }
 
-// completions asks as the shells do.
+// completions requests completions as the shells do.
 func completions(t *testing.T, args ...string) (words []string, directive string) {
 	t.Helper()
 	var out, errOut bytes.Buffer

@@ -10,12 +10,12 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 )
 
-// doctor looks at what a program brings along: its folder, its secrets and what its image needs. It asks for no training data.
+// doctor checks what a program brings along: its folder, its secrets and what its image needs. It requires no training data.
 func TestDoctorOfAProgram(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	job := s.programJob(oneMachine, "run: bash count.sh", "secrets: {KEY: {env: THE_KEY}}", "image: python:3.12-slim")
-	tools := t.TempDir() // without a runtime, whatever this host has
+	tools := t.TempDir() // without a runtime, even if this host has one
 	if err := os.WriteFile(filepath.Join(tools, "podman"), []byte("#!/bin/sh\necho no user namespaces >&2; exit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +45,10 @@ func TestDoctorOfAProgram(t *testing.T) {
 	says(doctor(cli.ExitDone, "PATH="+tools, "THE_KEY=hush-17"), "✓ containers podman works here")
 	says(doctor(cli.ExitFailed, "PATH="+tools), "✗ secrets", "the environment does not set THE_KEY")
 
-	// A folder beyond what is sent is refused with what made it so, here and by the plan.
+	// A folder that exceeds the limit is refused with its largest files, by doctor and by the plan.
 	large, err := os.Create(s.path("work", "model.bin"))
 	if err == nil {
-		err = large.Truncate(3 << 30) // it takes no room
+		err = large.Truncate(3 << 30) // sparse
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 )
 
-// sharedJobs runs dry-run --jobs with some more arguments.
+// sharedJobs runs dry-run --jobs with more arguments.
 func sharedJobs(args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
 	code = tierml(append([]string{"dry-run", "--jobs"}, args...), nil, &o, &e)
@@ -44,7 +44,8 @@ func TestDryRunOfASweepTwice(t *testing.T) {
 	}
 }
 
-// Recorded arrivals on bought machines: the same jobs end, sooner with more machines, and on demand costs more than spot at a tenth of its price.
+// Recorded arrivals on bought machines: the same jobs finish, sooner with more machines, and on demand costs more than spot at a tenth of
+// its price.
 func TestDryRunOfArrivals(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

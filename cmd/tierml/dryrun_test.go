@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/planner/local"
 )
 
-// dryRunOf runs the demo's job with some more arguments.
+// dryRunOf runs the demo's job with more arguments.
 func dryRunOf(t *testing.T, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -25,7 +25,7 @@ func dryRunOf(t *testing.T, args ...string) (code int, out, errOut string) {
 	return code, o.String(), e.String()
 }
 
-// Mistakes in what a flag names are reported by the flag, not by the job file.
+// Mistakes in what a flag names are reported for the flag, not the job file.
 func TestDryRunBlamesTheFlag(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.csv")
 	if err := os.WriteFile(bad, []byte("hello,world\n"), 0o600); err != nil {
@@ -52,7 +52,7 @@ func TestDryRunBlamesTheFlag(t *testing.T) {
 	}
 }
 
-// writePrices writes a price history of one pool, three weeks of a daily price.
+// writePrices writes a price history of one pool: three weeks with one price a day.
 func writePrices(t *testing.T, zone, kind, price string) string {
 	t.Helper()
 	var text strings.Builder
@@ -67,7 +67,7 @@ func writePrices(t *testing.T, zone, kind, price string) string {
 	return path
 }
 
-// --reliable TYPE:0 leaves the job without reliable machines, also one that does not say how often to save.
+// --reliable TYPE:0 leaves the job without reliable machines, even if it does not say how often to save.
 func TestDryRunWithoutReliable(t *testing.T) {
 	code, out, errOut := dryRunOf(t, "--reliable", "c3.xlarge:0", "--hours", "1", "--starts", "2")
 	if code != cli.ExitDone || !regexp.MustCompile(`(?m)^ +tierml +2 +2 +100%`).MatchString(out) {
@@ -78,7 +78,7 @@ func TestDryRunWithoutReliable(t *testing.T) {
 	}
 }
 
-// holed writes the prices of the examples without some weeks, and with a row that contradicts another one and an absurd one.
+// holed writes the examples' prices without some weeks, and with a contradictory row and an absurd one.
 func holed(t *testing.T, from, to time.Time) string {
 	t.Helper()
 	whole, err := local.ReadPrices("../../examples/data/aws-us-west-1a-c3-2014.csv.gz")
@@ -108,7 +108,7 @@ func holed(t *testing.T, from, to time.Time) string {
 	return path
 }
 
-// What makes prices doubtful is said by their reader, and no start lies where they were not recorded.
+// The reader reports what makes prices doubtful, and no start falls where they were not recorded.
 func TestDoubtfulPrices(t *testing.T) {
 	from, to := time.Date(2014, 3, 10, 0, 0, 0, 0, time.UTC), time.Date(2014, 3, 26, 0, 0, 0, 0, time.UTC)
 	file := holed(t, from, to)

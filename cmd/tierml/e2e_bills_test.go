@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// paced is a program whose steps are due by the clock, however busy the host is.
+// paced is a program whose steps follow the clock, however busy the host is.
 const paced = `
 stop=
 trap 'stop=1' TERM
@@ -30,8 +30,8 @@ done
 [ -z "$stop" ] || exit 143
 `
 
-// After one run that is undisturbed, and calibrated on, the plan predicts within 5 % the bill of a run whose machines are taken in its middle, by a recorded
-// price or by the job's script, and so does the dry run from its start: make -C lab program-bills.
+// After one undisturbed run, and calibrated with it, the plan predicts within 5 % the bill of a run whose machines are taken midway, by a
+// recorded price or by the job's script, and so does the dry run from the same start: make -C lab program-bills.
 func TestProgramBills(t *testing.T) {
 	if os.Getenv("TIERML_PROGRAM_BILLS") == "" {
 		t.Skip("it takes minutes: make -C lab program-bills")

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// clockOf returns the median of a run's clocks with all machines, in wall-clock seconds, without those of its beginning.
+// clockOf returns the median of a run's clocks with all machines, in wall-clock seconds, without the first ones.
 func clockOf(entries []journal.Entry, machines int) float64 {
 	const settling = 3
 	var seconds []float64
@@ -34,7 +34,7 @@ func clockOf(entries []journal.Entry, machines int) float64 {
 	return seconds[len(seconds)/2]
 }
 
-// servingOf returns how long serving a run's model takes per clock, in seconds, and how much of a core that is, as it was first measured.
+// servingOf returns how long serving a run's model takes per clock, in seconds, and what share of a core that is, as first measured.
 func servingOf(t *testing.T, entries []journal.Entry) (seconds, cores float64) {
 	t.Helper()
 	at := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Kind == journal.Profile })
@@ -71,9 +71,9 @@ func (s *site) ticks() (sum float64) {
 	return sum
 }
 
-// Four jobs on shared hosts, paced so that this computer is not what holds them up: the median clock of each is at most 5 % longer than when it
-// has the hosts to itself. What serving the models takes is printed too (AutoPS's figures 7 and 9). make -C lab clocks runs it: it measures times, and
-// needs a quiet computer.
+// Four jobs on shared hosts, paced so that this computer is not the bottleneck: the median clock of each is at most 5 % longer than when it
+// has the hosts to itself. The cost of serving the models is printed too (AutoPS's figures 7 and 9). make -C lab clocks runs it: it
+// measures times, and needs a quiet computer.
 func TestClocksOnSharedHosts(t *testing.T) {
 	if os.Getenv("TIERML_TEST_CLOCKS") == "" {
 		t.Skip("make -C lab clocks runs it")

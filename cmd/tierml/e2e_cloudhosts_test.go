@@ -32,7 +32,7 @@ ec2:
   endpoint: %s
 `
 
-// sharedCloud is a cloud that sells hosts, what jobs say of it, and the types of its hosts and slots.
+// sharedCloud is a cloud that sells hosts, the jobs' settings for it, and the types of its hosts and slots.
 type sharedCloud struct {
 	process        *process
 	endpoint, says string
@@ -60,17 +60,17 @@ func TestJobsShareHostsOnComputeEngine(t *testing.T) {
 	s.write("catalog.csv", gceCatalog+"us-central1,n2-standard-8,8,32,0.388\n")
 	s.write("prices.csv", gcePrices+"2026-01-01T00:00:00Z,us-central1-a,n2-standard-8,Linux/UNIX,0.092\n")
 	store := googleStore(t, a.text)
-	cloud, endpoint := s.computeEngine(store, "--rules", "gce-spot+disk=16x0.1") // what machines pay besides their hours, as the provider counts it
+	cloud, endpoint := s.computeEngine(store, "--rules", "gce-spot+disk=16x0.1") // machines' costs apart from their hours, as the provider bills them
 	_, block, _ := strings.Cut(fmt.Sprintf(gceJob, a.sum, endpoint), "\ngce:\n")
 	s.jobsShare(sharedCloud{cloud, endpoint, "cloud: gce\ngce:\n" + block, "n2-standard-8", "n2-standard-2"})
 }
 
-// jobsShare has two training jobs and a program share hosts of a cloud, which do what its images do. A host is evicted with a notice, the agent of
-// another is killed, and so is the process that keeps the hosts. Models are those of single processes, the program does no step twice after the
-// notice, shares and idle part add up to the cloud's bill, and no machine is left.
+// jobsShare runs two training jobs and a program on shared hosts of a cloud whose machines behave like its images. One host is evicted with
+// a notice, the agent of another is killed, and so is the process that keeps the hosts. The models are those of single processes, the
+// program repeats no step after the notice, shares and the idle part add up to the cloud's bill, and no machine is left.
 func (s *site) jobsShare(c sharedCloud) {
 	t, endpoint := s.t, c.endpoint
-	for _, dir := range []string{filepath.Dir(s.dir), s.dir, binary.dir} { // slots are users of their own
+	for _, dir := range []string{filepath.Dir(s.dir), s.dir, binary.dir} { // slots run as users of their own
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func (s *site) jobsShare(c sharedCloud) {
 			t.Errorf("a host is %+v", h)
 		}
 	}
-	if own := s.usersOfSlots(); os.Geteuid() == 0 && own < 7 { // each training job has three, the program one
+	if own := s.usersOfSlots(); os.Geteuid() == 0 && own < 7 { // three for each training job, one for the program
 		t.Errorf("the processes of seven slots have %d users", own)
 	}
 	victim := slices.IndexFunc(shown.Hosts, func(h shared.Host) bool {
@@ -168,7 +168,7 @@ func (s *site) jobsShare(c sharedCloud) {
 	s.nothingRuns()
 }
 
-// usersOfSlots returns how many users the processes of slots have, besides this one.
+// usersOfSlots returns how many other users the processes of slots run as.
 func (s *site) usersOfSlots() int {
 	users := map[uint32]bool{}
 	for _, pid := range s.processesBelow() {

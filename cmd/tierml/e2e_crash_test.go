@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// drillBinary returns the program with the applications for drills, one of which has a mistake in it.
+// drillBinary returns the program with the applications for drills, one of which has a bug.
 func drillBinary(t *testing.T) string {
 	t.Helper()
 	builtBinary(t)
@@ -23,9 +23,8 @@ func drillBinary(t *testing.T) string {
 	return path
 }
 
-// An application that panics ends the run in order, whatever the policy: few machines are bought, all go, the reason and
-// the stack are on the console, in the journal, in the report and on the page; and once the mistake is gone, the run continues from
-// the last committed clock.
+// An application that panics ends the run in order, under any policy: few machines are bought, all end, and the reason and the stack are on
+// the console, in the journal, in the report and on the page; once the bug is fixed, the run continues from the last committed clock.
 func TestACrashLoopEndsTheRun(t *testing.T) {
 	t.Parallel()
 	program := drillBinary(t)
@@ -45,7 +44,7 @@ func TestACrashLoopEndsTheRun(t *testing.T) {
 
 			const reason, stack = "panic: tally: a drill of clock 30", "tally.panicking.Run"
 			entries := s.journal("small-1")
-			if policy == "tierml" { // by kill and restart a cut is no use before it is saved
+			if policy == "tierml" { // by kill and restart a cut is useless until it is saved
 				checkEntries(t, entries)
 			}
 			done := entries[len(entries)-1]

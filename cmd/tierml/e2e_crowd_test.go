@@ -18,7 +18,8 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// crowd returns how many agents share this computer: more than a plan calls good for two cores, so their jobs follow its advice and raise dead_after.
+// crowd returns how many agents share this computer: more than a plan considers good for two cores, so their jobs follow its advice and
+// raise dead_after.
 func crowd(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(os.Getenv("TIERML_TEST_CROWD"))
@@ -28,8 +29,8 @@ func crowd(t *testing.T) int {
 	return n
 }
 
-// A quarter of many machines on few cores is evicted, one is killed, and the controller is killed and resumed: no clock is repeated at the notice, the
-// model is that of one process, the bill is exact, and SIGTERM's end leaves nothing.
+// A quarter of many machines on few cores is evicted, one is killed, and the controller is killed and resumed: no clock is repeated at the
+// notice, the model is that of one process, the bill is exact, and ending by SIGTERM leaves nothing.
 func TestCrowdTrains(t *testing.T) {
 	n := crowd(t)
 	s := newSite(t)
@@ -68,23 +69,23 @@ func TestCrowdTrains(t *testing.T) {
 	}
 }
 
-// Programs on many machines of few cores are evicted together: each has saved its last step in the time of the notice, and none is done twice.
+// Programs on many machines with few cores are evicted together: each saves its last step within the notice, and no step is done twice.
 func TestCrowdOfProgramsIsEvicted(t *testing.T) {
 	n := crowd(t)
 	s := newSite(t)
 	s.write("prices.csv", steadyPrices)
 	job := s.programJob(fmt.Sprintf("resources: {count: %d, any_of: [{type: c3.large, max_price: 0.10}]}", n), fmt.Sprint("tasks: ", n), "run: bash count.sh", "envs: {UNTIL: 20, "+s.gate(10)+"}")
 	s.replace(job, "hours: 0.1", "hours: 0.1\ndead_after: 1m")
-	s.replace(job, "speed: 60", "speed: 6")    // machines ask for notices by the market's clock
-	s.replace(job, "notice: 4s", "notice: 2m") // EC2's
-	s.replace(job, "every: 30s", "every: 20m") // of the market: 200 s
+	s.replace(job, "speed: 60", "speed: 6")    // machines poll for notices by the market's clock
+	s.replace(job, "notice: 4s", "notice: 2m") // as on EC2
+	s.replace(job, "every: 30s", "every: 20m") // of market time: 200 s
 	s.replace("work/count.sh", "sleep 0.05\ndone", "sleep 1\ndone")
 	s.replace("work/count.sh", "sleep 0.05; continue", "sleep 1; continue")
 	run := s.start("run", "-y", job)
 	fifth := func(entries []journal.Entry) bool {
 		there := map[string]bool{}
 		for _, e := range programLines(entries, journal.ProgramStep, "") {
-			if e.Clock >= 5 { // not each step has a line
+			if e.Clock >= 5 { // not every step has a line
 				there[e.Program] = true
 			}
 		}
@@ -104,7 +105,7 @@ func TestCrowdOfProgramsIsEvicted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.SortFunc(logs, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) // by attempt
+		slices.SortFunc(logs, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) // in order of attempts
 		next := 1
 		for _, log := range logs {
 			first, last := s.counted("own-1", filepath.Base(log))

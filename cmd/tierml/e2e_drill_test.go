@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/jobrun/drill"
 )
 
-// A drill kills and evicts machines of a run that trains, and sees it continue.
+// A drill kills and evicts machines of a run in training, and reports that it continues.
 func TestDrillOnARun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -21,7 +21,7 @@ func TestDrillOnARun(t *testing.T) {
 		text := p.out.String()
 		var r drill.Report
 		at := 0
-		for at < len(text) && text[at] != '{' { // behind the names of the machines
+		for at < len(text) && text[at] != '{' { // after the machines' names
 			at++
 		}
 		if err := json.Unmarshal([]byte(text[at:]), &r); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/python/pythontest"
 )
 
-// elasticRank counts, and says when it has met the coordinator, and which other ranks there are.
+// elasticRank counts, and prints when it has met the coordinator and which other ranks there are.
 const elasticRank = `
   until (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do sleep 0.1; done
   echo "rank $NODE_RANK of $NNODES met at $MASTER_ADDR:$MASTER_PORT"
@@ -27,8 +27,8 @@ const elasticRank = `
   kill $! || true
   exit ${code:-0}`
 
-// A gang of four with on_loss: replace, of which one machine is evicted and another killed: two ranks start once more, and the others run on, in one
-// attempt, and read of it. When the controller is killed the next one adopts all four, and its coordinator is at the same address.
+// A gang of four with on_loss: replace, one machine of which is evicted and another killed: two ranks restart, and the others run on, in
+// one attempt, and learn of it. When the controller is killed the next one adopts all four, and its coordinator is at the same address.
 func TestElasticGang(t *testing.T) {
 	t.Parallel()
 	python := pythontest.Interpreter(t)
@@ -86,7 +86,7 @@ func TestElasticGang(t *testing.T) {
 	}
 }
 
-// programLog returns what all attempts of a program have printed.
+// programLog returns the output of all attempts of a program.
 func (s *site) programLog(program string) (text []byte, err error) {
 	names, err := filepath.Glob(s.path(rundir.Root, "own-1", rundir.LogsDir, program+".*.log"))
 	for _, name := range names {

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/python/pythontest"
 )
 
-// example makes a copy of a job file of examples/programs in a site, next to links to what it needs, and changes it.
+// example copies a job file of examples/programs into a site, next to links to what it needs, and changes it.
 func (s *site) example(name string, changes ...string) string {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../examples/programs", name+".yaml"))
@@ -34,7 +34,7 @@ func (s *site) example(name string, changes ...string) string {
 			s.t.Fatal(err)
 		}
 	}
-	// The cloud's bill is reckoned again from the site's prices.
+	// The cloud's bill is recomputed from the site's prices.
 	for to, from := range map[string]string{"prices.csv": "aws-us-west-1a-c3-2014.csv.gz", "catalog.csv": "aws-ondemand-us-west-1-2015-04-02.csv"} {
 		text, err := os.ReadFile(filepath.Join("../../examples/data", from))
 		if err != nil {
@@ -47,7 +47,7 @@ func (s *site) example(name string, changes ...string) string {
 	return job
 }
 
-// What the demo writes is a job that runs. make demo runs it to its end.
+// The demo writes a valid job. make demo runs it to the end.
 func TestDemoBegins(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -57,7 +57,7 @@ func TestDemoBegins(t *testing.T) {
 	s.poll("the end of its machines", func() bool { return len(s.processesBelow()) == 0 })
 }
 
-// A program on GPUs is planned on recorded prices by what they do for their price, and replayed from past starts.
+// A program on GPUs is planned on recorded prices by performance per price, and replayed from past starts.
 func TestGPUsOnRecordedPrices(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -78,7 +78,7 @@ func TestGPUsOnRecordedPrices(t *testing.T) {
 	}
 }
 
-// The examples of programs run to their ends on the fake cloud, with real processes that are evicted and killed on the way.
+// The program examples run to completion on the fake cloud, with real processes that are evicted and killed on the way.
 func TestProgramExamples(t *testing.T) {
 	if os.Getenv("TIERML_PROGRAMS") == "" {
 		t.Skip("they take minutes, and install what they need: make test-programs")
@@ -120,7 +120,8 @@ func TestProgramExamples(t *testing.T) {
 	}
 }
 
-// bestTrialAlone checks the sweep's best trial against the same settings in a process that nothing disturbs, and that most were dropped.
+// bestTrialAlone compares the sweep's best trial with an undisturbed process that has the same settings, and checks that most trials were
+// dropped.
 func (s *site) bestTrialAlone() {
 	s.t.Helper()
 	p := s.report("sweep-1").Programs

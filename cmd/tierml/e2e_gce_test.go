@@ -23,7 +23,7 @@ const (
 	gcePrices  = "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-central1-a,n2-standard-2,Linux/UNIX,0.023\n"
 )
 
-// gceJob is a job as terraform/gcp's settings make it, but for its places: STORE, PROGRAM and CLOUD.
+// gceJob is a job as terraform/gcp's settings make it, with placeholders: STORE, PROGRAM and CLOUD.
 const gceJob = `name: small
 cloud: gce
 policy: tierml
@@ -57,10 +57,10 @@ gce:
   endpoint: %s
 `
 
-// googleStore runs a store that speaks as Cloud Storage does, with the program in it, until the test ends.
+// googleStore runs a store that speaks Cloud Storage's protocol and has the program in it, until the test ends.
 func googleStore(t *testing.T, program []byte) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // it wants to know its own address before it listens
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // it needs its own address before it listens
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +79,7 @@ func googleStore(t *testing.T, program []byte) (address string) {
 	return at.String()
 }
 
-// computeEngine starts a fake Compute Engine whose machines do what the guest of a real one does: they run the startup
-// script that their metadata server has.
+// computeEngine starts a fake Compute Engine whose machines do what a real guest does: run the startup script from their metadata server.
 func (s *site) computeEngine(store string, more ...string) (p *process, endpoint string) {
 	s.t.Helper()
 	s.noRules()
@@ -90,7 +89,7 @@ func (s *site) computeEngine(store string, more ...string) (p *process, endpoint
 		"--speed", "1", "--notice", "30s", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest"}, more...)...)
 }
 
-// gceGuest returns what a machine of the fake Compute Engine runs when it has booted.
+// gceGuest returns what a machine of the fake Compute Engine runs after booting.
 func gceGuest(store string) string {
 	return `#!/bin/bash
 export PATH="$PWD/tools:$PATH" STORAGE_EMULATOR_HOST=` + store + ` TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
@@ -101,9 +100,9 @@ exec bash "$TIERML_HOME/startup-script"
 `
 }
 
-// A job of cloud: gce, with everything as on Compute Engine but the machines' hosts: prices by the API, the program and the
-// splits by a store, one-time tokens, TLS. Its controller is killed and another one takes over; then the cluster is left
-// with the machines of a run that nobody continues with, and tidied up.
+// A job of cloud: gce, like Compute Engine in everything but the machines' hosts: prices by the API, the program and the splits by a store,
+// one-time tokens, TLS. Its controller is killed and another one takes over; then a run that nobody continues leaves machines in the
+// cluster, which are cleaned up.
 func TestComputeEngine(t *testing.T) {
 	for _, tool := range []string{"bash", "curl", "sha256sum", "sed"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -118,7 +117,7 @@ func TestComputeEngine(t *testing.T) {
 	store := googleStore(t, program)
 	cloud, endpoint := s.computeEngine(store)
 	s.write("job.yaml", fmt.Sprintf(gceJob, sum, endpoint))
-	s.replace("job.yaml", "  catalog: catalog.csv\n  prices: prices.csv\n", "") // the APIs are queried for them
+	s.replace("job.yaml", "  catalog: catalog.csv\n  prices: prices.csv\n", "") // they come from the APIs
 	printed := s.start("plan", "job.yaml").wait(0)
 	for _, words := range []string{"Compute Engine has the machine types of all", "On-demand prices: Cloud Billing Catalog of us-central1, asked ",
 		"Spot prices: Compute Engine's capacity history", "Capacity for 3 machines: Compute Engine, asked now, of 1 pools"} {
@@ -163,7 +162,7 @@ func TestComputeEngine(t *testing.T) {
 
 	lost := s.start("run", "-y", "job.yaml")
 	s.until(lost, "small-2", "its machines", has(journal.Join, 4))
-	s.tell(endpoint, "evict newest") // in wall-clock time: 30 s, which the machine has from its own metadata
+	s.tell(endpoint, "evict newest") // in wall-clock time: 30 s, which the machine reads from its metadata
 	s.until(lost, "small-2", "the notice", has(journal.Notice, 1))
 	for _, e := range s.journal("small-2") {
 		if e.Kind == journal.Notice && (e.Deadline == nil || e.Deadline.Sub(e.T) > 31*time.Second) {

@@ -58,7 +58,7 @@ local:
   flops_per_vcpu: 5000
 `
 
-// classes are points around two places, for jobs that tell them apart.
+// classes are points around two centres, for jobs that classify.
 func classes() string {
 	random := rand.New(rand.NewPCG(4, 4))
 	var b strings.Builder
@@ -97,20 +97,20 @@ func (s *site) sharedMarket() {
 	s.write("docword.two.txt", bagOfWords())
 }
 
-// Jobs share one reliable host and transient ones; make hosts has four. The agent of a transient host is killed, and the journal of each
-// of its jobs names the host. Later all transient hosts are evicted at once, and meanwhile the process that keeps the hosts is killed
-// and taken over. Each model is the same, byte for byte, as that of the job alone in one process, and the jobs' charges and the idle share
-// add up to the cloud's bill, to the billionth.
+// Jobs share one reliable host and transient ones; make hosts runs four. The agent of a transient host is killed, and the journal of each
+// of its jobs names the host. Later all transient hosts are evicted at once, while the process that keeps the hosts is killed and replaced.
+// Each model is byte for byte that of the job alone in one process, and the jobs' charges and the idle share add up to the cloud's bill, to
+// the billionth.
 func TestJobsShareHosts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.sharedMarket()
 	s.write("shared.yaml", sharedHosts)
 	times := 1
-	if raced.Detector { // commands take seconds each, and jobs no longer than without
+	if raced.Detector { // commands take seconds each, and jobs take no longer than without it
 		times = 2
 	}
-	trains := map[string]string{ // each for 40 s or more, most of which nobody computes
+	trains := map[string]string{ // each for 40 s or more, most of it idle
 		"mf":  fmt.Sprintf("  app: mf\n  clocks: %d\n  data: ratings.csv\n  params: {rank: 4, batches: 4}", 40*times),
 		"lda": fmt.Sprintf("  app: lda\n  clocks: %d\n  data: docword.two.txt\n  params: {topics: 2}", 25*times),
 		"mlr": "  app: mlr\n  clocks: 1000\n  data: classes.csv\n  params: {target: class}",
@@ -203,7 +203,7 @@ func TestJobsShareHosts(t *testing.T) {
 			case journal.Notice:
 				noticed[e.Instance] = true
 			case journal.Evicted, journal.Terminated:
-				// A job whose streams broke may lose patience before the shared hosts are back to name the host that went.
+				// A job whose streams broke may give up waiting before the shared hosts are back to name the lost host.
 				if strings.Contains(e.Why, "its host i-") || noticed[e.Instance] && strings.Contains(e.Why, "its stream broke") {
 					continue
 				}
@@ -220,8 +220,8 @@ func TestJobsShareHosts(t *testing.T) {
 	s.nothingRuns()
 }
 
-// planOfSlots plans a job for the shared hosts whose own market knows other prices: slots cost a quarter of a host each, and one that no host can
-// have is not on sale.
+// planOfSlots plans a job for the shared hosts whose own market has other prices: a slot costs a quarter of its host, and a slot larger
+// than any host is not on sale.
 func (s *site) planOfSlots() {
 	s.t.Helper()
 	for from, to := range map[string]string{"catalog.csv": "own-catalog.csv", "prices.csv": "own-prices.csv"} {
@@ -246,8 +246,8 @@ func (s *site) planOfSlots() {
 	}
 }
 
-// killHost kills the agent of the transient host with the most jobs. The journal of each names the host, and each gets as many slots
-// elsewhere.
+// killHost kills the agent of the transient host with the most jobs. The journal of each job names the host, and each job gets the same
+// number of slots elsewhere.
 func (s *site) killHost(shown shared.View) {
 	s.t.Helper()
 	victim := slices.MaxFunc(shown.Hosts, func(a, b shared.Host) int {
@@ -286,7 +286,7 @@ func usd(t *testing.T, text string) market.USD {
 	return amount
 }
 
-// billOf returns what a cloud in another process has charged.
+// billOf returns what a cloud in another process charged.
 func (s *site) billOf(endpoint string) (bill fakecloud.Bill) {
 	s.t.Helper()
 	response, err := http.Get(endpoint + "/_control/bill")
@@ -300,7 +300,7 @@ func (s *site) billOf(endpoint string) (bill fakecloud.Bill) {
 	return bill
 }
 
-// The slots of a program on one host with four GPUs each have one of their own, by number.
+// Each slot of a program on one host with four GPUs has a GPU of its own, by number.
 func TestGPUsOfHosts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

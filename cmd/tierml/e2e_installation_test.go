@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 )
 
-// A job file of two lines runs on EC2: the installation, in a bucket, has the program, the places and the network; the environment has the
-// region, and Amazon the image.
+// A job file of two lines runs on EC2: the installation, in a bucket, supplies the program, the paths and the network; the environment
+// supplies the region, and Amazon the image.
 func TestTwoLinesOnEC2(t *testing.T) {
 	s, a := newAccount(t)
 	cloud, endpoint := s.amazon()

@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/internal/access"
 )
 
-// intruder is a program that tries each line of a list of what is another group's: files and folders, and processes.
+// intruder is a program that tries to access each item of a list that belongs to another group: files, folders and processes.
 const intruder = `
 tries=0
 try() { tries=$((tries + 1)); if timeout 5 bash -c "$2" bash "$1" >/dev/null 2>&1; then echo "CROSSED $2: $1"; fi; }
@@ -39,8 +39,8 @@ done <targets
 echo "tried $tries"
 `
 
-// Two groups run programs on one job server's own computer, and neither keeps anything secret. A program of one, which knows each path and process of
-// the other and of the job server, gets nothing from them; nor does its token at the job server.
+// Two groups run programs on one job server's own computer, and neither keeps secrets. A program of one, which knows each path and process
+// of the other and of the job server, can access none; nor can its token at the job server.
 func TestIsolatedGroups(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root starts processes of other users")
@@ -48,7 +48,7 @@ func TestIsolatedGroups(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	t.Cleanup(s.killBelow)
-	for _, dir := range []string{filepath.Dir(s.dir), s.dir, filepath.Dir(builtBinary(t))} { // others pass
+	for _, dir := range []string{filepath.Dir(s.dir), s.dir, filepath.Dir(builtBinary(t))} { // other users may traverse them
 		if err := os.Chmod(dir, 0o711); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestIsolatedGroups(t *testing.T) {
 	s.write("work/targets", strings.Join(targets, "\n")+"\n")
 	s.write("work/intruder.sh", intruder)
 	lasting := s.ofUser(vision)
-	for range 50 { // for a second, so that none is left that the victim's script starts at each step
+	for range 50 { // alive for a second, which excludes those that the victim's script starts at each step
 		now := s.ofUser(vision)
 		lasting = slices.DeleteFunc(lasting, func(pid int) bool { return !slices.Contains(now, pid) })
 		time.Sleep(20 * time.Millisecond)
@@ -144,7 +144,7 @@ func TestIsolatedGroups(t *testing.T) {
 			t.Errorf("process %d was there, and %v are", pid, after)
 		}
 	}
-	// What was tried would work for whom it belongs to.
+	// The same accesses succeed for the owner.
 	own := exec.Command("bash", "-c", `cd "$0"; head -c 1 "$1" && ls "$2" && : >>"$1"`, s.dir, mine()[0], filepath.Dir(mine()[0]))
 	if text, err := as(vision, own).CombinedOutput(); err != nil {
 		t.Errorf("its own user cannot: %v %s", err, text)
@@ -166,7 +166,7 @@ func TestIsolatedGroups(t *testing.T) {
 		t.Errorf("a stranger with the header of a token: %d", code)
 	}
 
-	// The job server of a group is killed, and then the front: jobs outlive both, and sockets go.
+	// The job server of a group is killed, and then the front: jobs survive both, and sockets are removed.
 	for _, pid := range s.ofUser(vision) {
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(line, []byte("\x00--behind\x00")) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -193,7 +193,7 @@ func TestIsolatedGroups(t *testing.T) {
 	s.poll("no process of the group", func() bool { return len(s.ofUser(vision)) == 0 })
 }
 
-// targets lists what is not another group's: all of the job server's directory and of its processes, but for the speech group's own.
+// targets lists what belongs to others: all of the job server's directory and its processes, except the speech group's own.
 func (s *site) targets(vision int) (all []string) {
 	s.t.Helper()
 	for _, root := range []string{s.path("served"), s.path("groups.yaml"), s.path("vision.token")} {
@@ -240,7 +240,7 @@ func (s *site) ofUser(uid int) (pids []int) {
 	return pids
 }
 
-// askAs makes a request with a token, and perhaps with the header by which a gate says whose request it passes on.
+// askAs makes a request with a token, and optionally with the header by which a gate names the user it forwards for.
 func askAs(t *testing.T, token access.Token, address, method, path, holder string, body ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(strings.Join(body, "")))

@@ -22,14 +22,14 @@ import (
 	"github.com/tierml/tierml/watch/shared"
 )
 
-// busyHost is shared hosts with two jobs on them: busy, of which the test makes up what serving it takes, and moved.
+// busyHost is shared hosts with two jobs: busy, whose serving load the test makes up, and moved.
 type busyHost struct {
 	*site
 	cloud, keeper, busy, moved *process
 	jobs                       *desk.Cloud // busy's
 }
 
-// newBusyHost starts them, and waits until it is known what serving moved, which requests reliable slots, takes.
+// newBusyHost starts them, and waits until the serving load of moved, which requests reliable slots, is known.
 func newBusyHost(t *testing.T, reliable string) *busyHost {
 	s := newSite(t)
 	s.sharedMarket()
@@ -64,7 +64,7 @@ func (b *busyHost) shown() (shown shared.View) {
 	return shown
 }
 
-// serves has busy say how many cores serving it takes.
+// serves makes busy report how many cores serving takes.
 func (b *busyHost) serves(cores int) {
 	b.t.Helper()
 	took := time.Duration(cores) * time.Second
@@ -73,7 +73,7 @@ func (b *busyHost) serves(cores int) {
 	}
 }
 
-// finish waits for the end of moved, whose model is that of one process and which did no clock again, and ends the others.
+// finish waits for moved to end, checks that its model is that of one process and that it repeated no clock, and ends the others.
 func (b *busyHost) finish() {
 	b.t.Helper()
 	b.moved.wait(0)
@@ -97,9 +97,9 @@ func (b *busyHost) finish() {
 	b.nothingRuns()
 }
 
-// Partitions of a job that trains move away from a reliable host on which another job serves too much, to the job's slot on another host, between a
-// clock's reads and its contributions: no clock is done again, the reason is in the journal, and the model is the same, byte for byte. What the other
-// job reports is made up.
+// Partitions of a training job move away from a reliable host where another job serves too much, to the job's slot on another host, between
+// a clock's reads and its contributions: no clock is repeated, the reason is in the journal, and the model is the same, byte for byte. The
+// other job's reports are made up.
 func TestPartitionsMoveAwayFromABusyHost(t *testing.T) {
 	t.Parallel()
 	b := newBusyHost(t, "2")
@@ -116,9 +116,9 @@ func TestPartitionsMoveAwayFromABusyHost(t *testing.T) {
 	b.finish()
 }
 
-// A job with a single reliable slot on a busy host is lent another one, on a host that is bought for it, and its partitions spread over both. From then
-// on its clocks are longer than they were, as the test stops its worker for most of the time: after a hundred clocks the slot is taken back. No
-// clock is done again, and the model is the same, byte for byte.
+// A job with a single reliable slot on a busy host is lent another one, on a host that is bought for it, and its partitions spread over
+// both. Then its clocks become longer, as the test stops its worker most of the time: after a hundred clocks the slot is taken back. No
+// clock is repeated, and the model is the same, byte for byte.
 func TestALentSlotIsTakenBack(t *testing.T) {
 	t.Parallel()
 	b := newBusyHost(t, "1")

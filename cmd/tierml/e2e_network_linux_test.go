@@ -40,7 +40,7 @@ func newElsewhere(t *testing.T) *elsewhere {
 	at := func(last int) string { return fmt.Sprintf("198.18.%d.%d", id>>6, id&0x3f<<2+last) }
 	e := &elsewhere{t: t, name: fmt.Sprint("tierml-", os.Getpid()), link: fmt.Sprint("tml", os.Getpid()), address: at(2)}
 	e.ip("netns", "add", e.name)
-	t.Cleanup(func() { e.ip("netns", "del", e.name) }) // with the link
+	t.Cleanup(func() { e.ip("netns", "del", e.name) }) // also deletes the link
 	e.ip("link", "add", e.link, "type", "veth", "peer", "name", "eth0", "netns", e.name)
 	e.ip("addr", "add", at(1)+"/30", "dev", e.link)
 	e.ip("link", "set", e.link, "up")
@@ -57,12 +57,12 @@ func (e *elsewhere) ip(args ...string) {
 	}
 }
 
-// do has something done there: sockets and processes that it makes are of that network.
+// do runs a function in that network: its new sockets and processes belong to it.
 func (e *elsewhere) do(what func() error) {
 	e.t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: the thread ends with this goroutine
+		runtime.LockOSThread() // for good: the thread ends with this goroutine
 		there, err := os.Open("/run/netns/" + e.name)
 		if err == nil {
 			err = errors.Join(unix.Setns(int(there.Fd()), unix.CLONE_NEWNET), there.Close())
@@ -77,7 +77,7 @@ func (e *elsewhere) do(what func() error) {
 	}
 }
 
-// reaches has a loopback address of this network reached there, as a cloud's public service is, unless the network is cut.
+// reaches makes a loopback address of this network reachable from there, like a cloud's public service, unless the network is cut.
 func (e *elsewhere) reaches(service string) {
 	e.t.Helper()
 	at, err := url.Parse(service)
@@ -124,13 +124,13 @@ func (e *elsewhere) without(long time.Duration) {
 	e.cut.Lock()
 	defer e.cut.Unlock()
 	e.ip("link", "set", e.link, "down")
-	time.Sleep(long) // how long it is cut, not a wait for anything
+	time.Sleep(long) // the length of the cut, not a wait for anything
 	e.ip("link", "set", e.link, "up")
 }
 
-// A controller is cut off from its machines, its cloud and its store for half a minute. A run that is patient changes nothing. One that gives silent
-// machines up sooner, and whose machines stop sooner without it, begins its program anew only once the machine has stopped. No step is lost or done
-// twice, no two copies of a program run at a time, and both bills are exact.
+// A controller is cut off from its machines, its cloud and its store for half a minute. A run that is patient changes nothing. A run that
+// gives up silent machines sooner, and whose machines stop sooner without it, restarts its program only once the machine has stopped. No
+// step is lost or done twice, no two copies of a program run at a time, and both bills are exact.
 func TestNetworkIsCut(t *testing.T) {
 	if os.Getenv("TIERML_TEST_NETWORK") == "" {
 		t.Skip("make network runs it")
@@ -147,7 +147,7 @@ func TestNetworkIsCut(t *testing.T) {
 	if err := os.MkdirAll(s.path("work"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Its steps are long enough for a busy computer to save the state between two.
+	// Its steps are long enough for a busy computer to save the state between two steps.
 	s.write("work/count.sh", strings.NewReplacer(`echo "step $at of $UNTIL"`, `echo "step $at of $UNTIL"; echo "$$ $at" >>"$STEPS"`, "sleep 0.05\ndone", "sleep 0.3\ndone").Replace(counting))
 	runs := map[string]*process{}
 	for name, limits := range map[string]string{"patient": "dead_after: 2m", "hasty": "heartbeat: 400ms\ndead_after: 1s\norphan_after: 8s"} {
@@ -218,7 +218,7 @@ ec2:
 
 var stepOfCopy = regexp.MustCompile(`(?m)^(\d+) (\d+)$`)
 
-// stepsInOrder checks what the copies of a program have written into one file: each step once, one copy after the other.
+// stepsInOrder checks what the copies of a program wrote to one file: each step once, one copy after the other.
 func (s *site) stepsInOrder(name string) {
 	s.t.Helper()
 	text, err := os.ReadFile(s.path(name + ".steps"))

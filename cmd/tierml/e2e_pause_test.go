@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A run of real processes is paused: its transient machines are gone, and no clock is done. Its controller is killed, and the next one
-// lets it rest; resumed, it reaches the model of a single process, byte for byte, and nothing was done twice.
+// A run of real processes is paused: its transient machines end, and no clock is done. Its controller is killed, and the next one keeps it
+// paused; once resumed, it reaches the model of a single process, byte for byte, and nothing was done twice.
 func TestPausedRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -29,7 +29,7 @@ func TestPausedRun(t *testing.T) {
 	run.wait(-1)
 	again := s.start("run", "-y", "--resume", filepath.Join("runs", "small-1"))
 	s.until(again, "small-1", "another controller", has(journal.TakeOver, 1))
-	s.rests(endpoint) // it is paused already
+	s.rests(endpoint) // it is already paused
 	if printed := s.start("resume", "small", "--wait").wait(0); !strings.Contains(printed, "reached") {
 		t.Errorf("tierml resume printed:\n%s", printed)
 	}
@@ -46,7 +46,7 @@ func TestPausedRun(t *testing.T) {
 	for _, e := range entries {
 		switch {
 		case e.Kind == journal.Scale:
-			// Asking again for a pause changes nothing either: only this line says that the run rests.
+			// Requesting another pause changes nothing: only this line says that the run is paused.
 			if resting = strings.HasSuffix(e.To, "paused") && e.Why == "everything is as requested"; resting {
 				rests++
 			}
@@ -67,7 +67,7 @@ func TestPausedRun(t *testing.T) {
 	s.trainedAsAlone("small-1", s.path(job))
 }
 
-// rests pauses the run, or finds that it is paused, and looks at what is left of it.
+// rests pauses the run, or finds it paused, and checks what is left.
 func (s *site) rests(endpoint string) {
 	s.t.Helper()
 	var standing struct {
@@ -82,7 +82,7 @@ func (s *site) rests(endpoint string) {
 	if !standing.Reached || !standing.Paused || standing.Workers != 0 || standing.Reliable != 1 {
 		s.t.Errorf("paused: %+v", standing)
 	}
-	s.poll("the cloud to end all machines but one", func() bool { // they are sent away before the pause is complete, and end soon after
+	s.poll("the cloud to end all machines but one", func() bool { // they are released before the pause is complete, and end soon after
 		running := 0
 		for _, i := range s.instances(endpoint) {
 			if i.State == "running" || i.State == "pending" {

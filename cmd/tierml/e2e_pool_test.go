@@ -33,7 +33,7 @@ const (
 	ofKeeper = "the process of the shared hosts"
 )
 
-// processesOf returns the program's that are there, of one kind, in the order of their numbers.
+// processesOf returns the program's processes of one kind, in numerical order.
 func (c *sharing) processesOf(kind string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
@@ -63,7 +63,7 @@ func (c *sharing) processesOf(kind string) (pids []int) {
 	return pids
 }
 
-// kill kills one of a kind. done: there was one, and it had not ended.
+// kill kills a process of a kind. done: one existed and had not ended.
 func (c *sharing) kill(random *rand.Rand, kind string) (what string, done bool) {
 	pids := c.processesOf(kind)
 	if len(pids) == 0 {
@@ -88,10 +88,10 @@ func (c *sharing) evict(order string) (what string, done bool) {
 	return order, err == nil && takes && tellCloud(endpoint, order) == nil
 }
 
-// fault is a kind of bad thing that happens to a pool.
+// fault is a kind of fault that happens to a pool.
 type fault struct {
 	name  string
-	often int // in thirty
+	often int // out of thirty
 	do    func(*sharing, *rand.Rand) (what string, done bool)
 }
 
@@ -125,7 +125,7 @@ func drawFaults(random *rand.Rand, n int) []fault {
 	return drawn
 }
 
-// cause has a fault take effect, as soon as there is something that it can disturb.
+// cause makes a fault happen, as soon as there is something to disturb.
 func (c *sharing) cause(random *rand.Rand, f fault) (what string) {
 	c.poll("something that a fault can disturb: "+f.name, func() (done bool) {
 		what, done = f.do(c, random)
@@ -134,7 +134,7 @@ func (c *sharing) cause(random *rand.Rand, f fault) (what string) {
 	return what
 }
 
-// Each kind of fault is drawn for every seed.
+// Each kind of fault is drawn with every seed.
 func TestDrawFaults(t *testing.T) {
 	for seed := range uint64(200) {
 		drawn := drawFaults(rand.New(rand.NewPCG(seed, 20)), 30)
@@ -149,9 +149,10 @@ func TestDrawFaults(t *testing.T) {
 	}
 }
 
-// Twenty jobs are submitted at once to a job server with shared hosts, and thirty random faults take effect on its hosts, their slots, the jobs'
-// runs, the job server and the process of the shared hosts, each kind at least once. All jobs finish with the models that they have alone, byte for byte; no process, host
-// or slot is left; the jobs' reports, the idle share and the cloud's bill agree to the billionth. make pool runs it.
+// Twenty jobs are submitted at once to a job server with shared hosts, and thirty random faults hit its hosts, their slots, the jobs' runs,
+// the job server and the process of the shared hosts, each kind at least once. All jobs finish with the models that they have alone, byte
+// for byte; no process, host or slot is left; the jobs' reports, the idle share and the cloud's bill agree to the billionth. make pool runs
+// it.
 func TestTwentyJobsAndThirtyFaults(t *testing.T) {
 	seed, err := strconv.ParseUint(os.Getenv("TIERML_TEST_POOL"), 10, 64)
 	if err != nil {
@@ -256,7 +257,7 @@ func (c *sharing) billsAddUp(jobs []call.Job) {
 	c.t.Logf("%d slots; the cloud's bill, $%s, is the sum of %d jobs' and the idle share, $%s", len(book.Slots()), bill.Total, len(jobs), pays[""])
 }
 
-// cutLastDash cuts the eight digits off that tell runs of one name apart.
+// cutLastDash cuts off the eight digits that distinguish runs of one name.
 func cutLastDash(job string) (run, digits string, found bool) {
 	if i := strings.LastIndexByte(job, '-'); i >= 0 {
 		return job[:i], job[i+1:], true

@@ -28,9 +28,9 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// counting is a program whose state is how far it has counted.
-// What it says and what it has saved are the same step, whenever SIGTERM comes. With GATE it does not count beyond the number in that file
-// (gate): what a test does comes before the program's end, however busy this machine is.
+// counting is a program whose state is the number that it has reached. What it prints and what it has saved are the same step, whenever
+// SIGTERM comes. With GATE it does not count beyond the number in that file (gate): what a test does happens before the program ends,
+// however busy this machine is.
 const counting = `
 stop=
 trap 'stop=1' TERM
@@ -50,7 +50,7 @@ done
 [ -z "$stop" ] || { echo stopped; exit 143; }
 `
 
-// programJob writes a job of a counting program. At 60 times the clock's speed state is mirrored every half second.
+// programJob writes a job with a counting program. At 60 times the clock's speed its state is mirrored every half second.
 func (s *site) programJob(fields ...string) string {
 	s.t.Helper()
 	if err := os.MkdirAll(s.path("work"), 0o755); err != nil {
@@ -71,7 +71,7 @@ local:
 	return "own.yaml"
 }
 
-// gate lets counting programs count up to a step. What it returns is their variable for it.
+// gate lets counting programs count up to a step. It returns their variable for it.
 func (s *site) gate(step int) string {
 	s.t.Helper()
 	s.write("gate", strconv.Itoa(step)+"\n")
@@ -80,7 +80,7 @@ func (s *site) gate(step int) string {
 
 const oneMachine = "resources: {count: 1, any_of: [{type: c3.large, max_price: 0.10}]}"
 
-// programLines returns a journal's lines of a kind about one program; empty = of all.
+// programLines returns a journal's lines of a kind about one program; empty = about all.
 func programLines(entries []journal.Entry, kind journal.Kind, program string) (out []journal.Entry) {
 	for _, e := range entries {
 		if e.Kind == kind && (program == "" || e.Program == program) {
@@ -99,7 +99,7 @@ func reached(step int64) func([]journal.Entry) bool {
 
 var stepLine = regexp.MustCompile(`(?m)^step (\d+) of`)
 
-// counted returns the first and the last step that an attempt has printed.
+// counted returns the first and the last step that an attempt printed.
 func (s *site) counted(run, log string) (first, last int) {
 	s.t.Helper()
 	found := stepLine.FindAllStringSubmatch(string(s.read(run, filepath.Join(rundir.LogsDir, log))), -1)
@@ -111,15 +111,15 @@ func (s *site) counted(run, log string) (first, last int) {
 	return first, last
 }
 
-// A program of the user's own, on real processes: one machine of it is evicted with a notice, another is killed. After the notice no
-// step is done twice, after the kill those since the state was saved last. Its secret is in no file of the run.
+// A user's program on real processes: one of its machines is evicted with a notice, another is killed. After the notice no step is
+// repeated, after the kill only those since the last save. Its secret is in no file of the run.
 func TestProgramThroughEvictions(t *testing.T) {
 	t.Parallel()
 	const canary = "hush-7d865e959b2466"
 	s := newSite(t)
 	job := s.programJob(oneMachine, "run: |\n  test ${#KEY} = "+fmt.Sprint(len(canary))+"\n  bash count.sh", "setup: echo ready >setup-done",
 		"envs: {UNTIL: 160, "+s.gate(80)+"}", "secrets: {KEY: {env: THE_KEY}}")
-	s.replace(job, "notice: 4s", "notice: 12s") // also where processes are slow
+	s.replace(job, "notice: 4s", "notice: 12s") // enough for slow processes, too
 	if out := s.start("run", "-y", job).wait(cli.ExitUsage); !strings.Contains(out, "own.yaml:") || !strings.Contains(out, "export THE_KEY=") {
 		t.Errorf("without its secret: %s", out)
 	}
@@ -139,7 +139,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 		starts := programLines(e, journal.ProgramStart, "")
 		return len(starts) == 2 && len(programLines(e, journal.ProgramSaved, "")) > 2 && reached(starts[1].Clock+5)(e)
 	})
-	s.until(run, "own-1", "a state of the gate's step", func(e []journal.Entry) bool { // from there on step and state stand still
+	s.until(run, "own-1", "a state of the gate's step", func(e []journal.Entry) bool { // from then on step and state stand still
 		saved := programLines(e, journal.ProgramSaved, "")
 		return saved[len(saved)-1].Clock == 150
 	})
@@ -157,10 +157,10 @@ func TestProgramThroughEvictions(t *testing.T) {
 	_, stopped := s.counted("own-1", "rank-0.1.log")
 	third, last := s.counted("own-1", "rank-0.3.log")
 	starts := programLines(entries, journal.ProgramStart, "rank-0")
-	if starts[1].Clock != int64(stopped) || last != 160 { // a machine that is killed takes the last of its output with it
+	if starts[1].Clock != int64(stopped) || last != 160 { // a killed machine loses the end of its output
 		t.Errorf("warned at step %d it went on from step %d; the last one was %d", stopped, starts[1].Clock, last)
 	}
-	if at := starts[2].Clock; int64(third) < at || int64(third) > at+3 { // a state may be newer than the step that had been said
+	if at := starts[2].Clock; int64(third) < at || int64(third) > at+3 { // a state may be newer than the last step printed
 		t.Errorf("killed, it went on with step %d; the saved state was of step %d", third, at)
 	}
 	s.addsUp("own-1")
@@ -177,7 +177,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	if text, err := os.ReadFile(s.path("saved", "rank-0", "at")); err != nil || string(text) != "160\n" {
 		t.Errorf("the state that is left: %q, %v", text, err)
 	}
-	// The next plan knows the time that this run took, and the size of its state.
+	// The next plan knows this run's duration and the size of its state.
 	plan := exec.Command(builtBinary(t), "plan", job)
 	plan.Env = cmd.Env
 	s.write(job, strings.Replace(string(must(os.ReadFile(s.path(job)))(t)), "hours: 0.1\n", "", 1))
@@ -250,7 +250,7 @@ func (s *site) inNoCommandLine(canary string) {
 	}
 }
 
-// inNoUserData asks the metadata service of each machine that runs for what the machine was launched with.
+// inNoUserData checks at the metadata service of each running machine that its user data lacks a secret.
 func (s *site) inNoUserData(run, canary string) {
 	s.t.Helper()
 	state := must(jobrun.ReadState(s.path(rundir.Root, run)))(s.t)
@@ -277,8 +277,8 @@ func (s *site) inNoUserData(run, canary string) {
 	}
 }
 
-// An array of tasks, trials of a sweep that draws later settings from earlier losses: machines are taken while they work, their tasks are given out
-// again with the same settings, and each is done once.
+// An array of tasks, trials of a sweep that draws later settings from earlier losses: machines are taken while they work, their tasks are
+// reassigned with the same settings, and each is completed once.
 func TestArrayOfTasks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -326,8 +326,8 @@ func TestArrayOfTasks(t *testing.T) {
 	}
 }
 
-// drawnFromResults returns the settings of a sweep's trials, of which each begins once there are results enough, has the same settings at each start, and
-// has them as its loss.
+// drawnFromResults returns the settings of a sweep's trials. It checks that each begins once there are enough results, with the same
+// settings at each start, and has them as its loss.
 func (s *site) drawnFromResults(run string, sweep *trials.Sweep) (settings map[int]string) {
 	s.t.Helper()
 	settings = map[int]string{}
@@ -361,8 +361,8 @@ func (s *site) drawnFromResults(run string, sweep *trials.Sweep) (settings map[i
 	return settings
 }
 
-// A program that fails by itself is tried again as often as the job says, on the same machine; the run says what it said last. Setup
-// that fails buys no second machine either.
+// A program that fails by itself is retried as often as the job says, on the same machine; the run reports its last output. A setup that
+// fails buys no second machine either.
 func TestProgramFailsByItself(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -399,7 +399,8 @@ func kindsOf(entries []journal.Entry) (out []string) {
 	return out
 }
 
-// A program continues from its state when its run was stopped. When its controller is killed it runs on, and the next controller takes it over.
+// A program continues from its state after its run was stopped. When its controller is killed it keeps running, and the next controller
+// adopts it.
 func TestProgramIsResumed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -437,13 +438,13 @@ func TestProgramIsResumed(t *testing.T) {
 	checkEntries(t, s.journal("own-1"))
 }
 
-// A gang starts together, finds its master, and continues together from the round that all have saved.
+// A gang starts together, finds its master, and continues together from the last round that all have saved.
 func TestGang(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	job := s.programJob("resources: {count: 2, any_of: [{type: c3.large, max_price: 0.10}]}",
 		"run: |\n  echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT\n  bash count.sh", "envs: {UNTIL: 50, "+s.gate(40)+"}")
-	s.replace(job, "notice: 4s", "notice: 12s") // also where processes are slow
+	s.replace(job, "notice: 4s", "notice: 12s") // enough for slow processes, too
 	run := s.start("run", "-y", job)
 	s.until(run, "own-1", "a saved round", func(e []journal.Entry) bool {
 		return len(programLines(e, journal.ProgramSaved, "rank-0")) > 1 && len(programLines(e, journal.ProgramSaved, "rank-1")) > 1 && reached(12)(e)
@@ -476,7 +477,7 @@ func TestGang(t *testing.T) {
 	s.addsUp("own-1")
 }
 
-// A program that knows every port of its host, and the environment of every process, reaches no machine's metadata service.
+// A program that knows every port of its host, and the environment of every process, cannot reach the metadata service of any machine.
 func TestProgramFindsNoMetadata(t *testing.T) {
 	if !sameuser.Supported {
 		t.Skip("this system does not tell whose a connection is: run it on Linux")

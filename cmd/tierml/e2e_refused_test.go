@@ -25,7 +25,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// refusing is a proxy before a fake cloud that answers in its place from a moment on.
+// refusing is a proxy for a fake cloud that from some moment answers instead of it.
 type refusing struct {
 	*httptest.Server
 	answer atomic.Pointer[func(w http.ResponseWriter, r *http.Request)]
@@ -49,7 +49,7 @@ func refuse(t *testing.T, endpoint string) *refusing {
 	return p
 }
 
-// refusals are how a cloud, or what stands before it, answers for good: it refuses, breaks, hangs, or is a page that wants a login.
+// refusals are how a cloud, or a proxy, fails permanently: it refuses, breaks, hangs, or shows a login page.
 var refusals = map[string]func(http.ResponseWriter, *http.Request){
 	"401":     ec2Refusal(http.StatusUnauthorized, "AuthFailure"),
 	"403":     ec2Refusal(http.StatusForbidden, "UnauthorizedOperation"),
@@ -72,7 +72,7 @@ func ec2Refusal(status int, code string) func(http.ResponseWriter, *http.Request
 	}
 }
 
-// refusedRun is a run whose provider answers as one of refusals.
+// refusedRun is a run whose provider answers with one of the refusals.
 type refusedRun struct {
 	*site
 	name     string
@@ -97,7 +97,7 @@ func (r *refusedRun) begin(args ...string) *process {
 func (r *refusedRun) onEC2() {
 	job := r.programJob("run: sh count.sh", "envs: {UNTIL: '5', "+r.gate(3)+"}", oneMachine)
 	r.replace(job, "orphan_after: 1500ms", "orphan_after: 10m")
-	r.write("prices.csv", steadyPrices) // slow processes meet no price that rises
+	r.write("prices.csv", steadyPrices) // slow processes must not meet a rising price
 	r.cloud, r.endpoint = r.site.cloud("60", "20000")
 	r.proxy = refuse(r.t, r.endpoint)
 	r.run = r.begin("run", "-y", "--plain", "--endpoint", r.proxy.URL, job)
@@ -125,9 +125,10 @@ func (r *refusedRun) onComputeEngine() {
 	r.run = r.begin("run", "-y", "--plain", job)
 }
 
-// The program is done, and from then on the provider refuses every call: the console and the journal say so, SIGTERM ends the run, whose error
-// names the machine that is still paid for, and a resumed run ends the machine once the provider answers again. A run that is not stopped until then ends
-// by itself. All answers are tried at once, as most of the time is waiting. How soon all that comes, TestProviderThatFailsIsReported has by its own clock.
+// The program is done, and from then on the provider refuses every call: the console and the journal say so, SIGTERM ends the run, whose
+// error names the machine that is still paid for, and a resumed run ends the machine once the provider answers again. A run that is not
+// stopped by then ends by itself. All answers are tried at once, as most of the time is waiting. TestProviderThatFailsIsReported checks how
+// soon all that happens, by its own clock.
 func TestProviderRefusesForGood(t *testing.T) {
 	t.Parallel()
 	refuseTogether(t, refusedRuns(t, func(name string, passes bool) bool {
@@ -135,7 +136,8 @@ func TestProviderRefusesForGood(t *testing.T) {
 	}), false)
 }
 
-// Each answer for good and for a minute, on both clouds, a few at a time: on a quiet computer each is reported in 30 s, and SIGTERM ends a run in 10 s.
+// Each answer, permanent and for a minute, on both clouds, a few at a time: on a quiet computer each is reported within 30 s, and SIGTERM
+// ends a run within 10 s.
 func TestProviderRefusesInTime(t *testing.T) {
 	only := os.Getenv("TIERML_TEST_REFUSALS")
 	if only == "" {
@@ -147,7 +149,7 @@ func TestProviderRefusesInTime(t *testing.T) {
 	}
 }
 
-// refusedRuns returns those for each answer of each cloud, for good and for a while, that are chosen.
+// refusedRuns returns the chosen runs: for each answer of each cloud, permanent or temporary.
 func refusedRuns(t *testing.T, chosen func(name string, passes bool) bool) (all []*refusedRun) {
 	add := func(name string, answer func(http.ResponseWriter, *http.Request), start func(*refusedRun)) {
 		for _, passes := range []bool{false, true} {
@@ -162,7 +164,7 @@ func refusedRuns(t *testing.T, chosen func(name string, passes bool) bool) (all 
 	for _, name := range slices.Sorted(maps.Keys(refusals)) {
 		add(name, refusals[name], (*refusedRun).onEC2)
 	}
-	if _, err := exec.LookPath("curl"); err == nil { // machines' first script runs it
+	if _, err := exec.LookPath("curl"); err == nil { // machines run their first script with it
 		answers := map[string]func(http.ResponseWriter, *http.Request){"hang": refusals["hang"], "html": refusals["html"], "closed": refusals["closed"]}
 		for status, word := range map[int]string{401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL"} {
 			answers[fmt.Sprint(status)] = func(w http.ResponseWriter, _ *http.Request) {
@@ -178,7 +180,8 @@ func refusedRuns(t *testing.T, chosen func(name string, passes bool) bool) (all 
 	return all
 }
 
-// refuseTogether has the provider refuse all runs at once. In time: the bounds on wall-clock time are checked, and what passes takes a minute.
+// refuseTogether makes the provider refuse all runs at once. inTime: the bounds on wall-clock time are checked, and temporary refusals last
+// a minute.
 func refuseTogether(t *testing.T, all []*refusedRun, inTime bool) {
 	for _, r := range all {
 		r.start(r)

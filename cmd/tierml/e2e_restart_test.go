@@ -10,9 +10,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// The same job by kill and restart, on real processes: machines are taken, with a notice and without, and the job begins
-// again from its last checkpoint on a whole fleet. The model is that of a single process, byte for byte, and both ways are
-// set side by side.
+// The same job by kill and restart, on real processes: machines are taken, with and without a notice, and the job restarts from its last
+// checkpoint on a whole fleet. The model is that of a single process, byte for byte, and both methods are compared.
 func TestRunByKillAndRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -53,8 +52,8 @@ func TestRunByKillAndRestart(t *testing.T) {
 	}
 }
 
-// The controller of a job by kill and restart is killed while its machines live on. The next one ends them, buys others, and
-// continues from the newest checkpoint to the same model; nobody is left.
+// The controller of a job by kill and restart is killed while its machines live on. The next one ends them, buys others, and continues from
+// the newest checkpoint to the same model; no machine is left.
 func TestKillAndRestartIsResumed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -43,7 +43,7 @@ func newBucket(t *testing.T) *bucket {
 func (b *bucket) door(role string) string {
 	b.used[role] = map[use]bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/bucket") { // another test's program looks for a metadata service at all ports
+		if !strings.HasPrefix(r.URL.Path, "/bucket") { // another test's program searches all ports for a metadata service
 			http.NotFound(w, r)
 			return
 		}
@@ -51,14 +51,14 @@ func (b *bucket) door(role string) string {
 			b.store.ServeHTTP(w, r)
 			return
 		}
-		w.WriteHeader(http.StatusForbidden) // as S3 does for a missing object of a bucket that may be listed below prefixes only
+		w.WriteHeader(http.StatusForbidden) // as S3 does for a missing object in a bucket that may be listed only below prefixes
 		_, _ = fmt.Fprint(w, "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>")
 	}))
 	b.t.Cleanup(server.Close)
 	return server.URL
 }
 
-// note records a request. It reports false for a machine that reads what is not there.
+// note records a request. It reports false if a machine reads a missing object.
 func (b *bucket) note(role string, r *http.Request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +87,7 @@ func (b *bucket) note(role string, r *http.Request) bool {
 	return true
 }
 
-// uses returns a role's, sorted, and forgotten.
+// uses returns a role's uses, sorted, and forgets them.
 func (b *bucket) uses(role string) (all []use) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,8 +99,8 @@ func (b *bucket) uses(role string) (all []use) {
 	return all
 }
 
-// Runs of each kind keep what they keep in a bucket. Whatever their controllers and machines did there, both Terraform modules allow; and each
-// statement about the bucket is needed by some run. That jobs' machines are slots of shared hosts makes no difference.
+// Runs of each kind keep their data in a bucket. Both Terraform modules allow everything that their controllers and machines did there, and
+// some run needs each statement about the bucket. Jobs on slots of shared hosts make no difference.
 func TestModulesAllowWhatRunsDo(t *testing.T) {
 	if raced.Detector {
 		t.Skip("other tests race these runs")
@@ -124,7 +124,7 @@ func TestModulesAllowWhatRunsDo(t *testing.T) {
 	}
 	put("program/tierml-1", "#!/bin/bash\nexec "+builtBinary(t)+" \"$@\"\n")
 	put("data/a.csv", "1\n")
-	b.uses("controller") // those were Terraform's and a person's
+	b.uses("controller") // those were of Terraform and a person
 
 	all := map[string][]use{}
 	for _, kind := range []string{"training", "single", "gang", "array", "sweep", "hosts"} {
@@ -174,7 +174,7 @@ func TestModulesAllowWhatRunsDo(t *testing.T) {
 	}
 }
 
-// crosses counts the uses of a run's own objects, and of those the ones that the credentials of another run allow.
+// crosses counts the uses of a run's own objects, and how many the credentials of another run allow.
 func crosses(t *testing.T, module string, uses []use) (tried, crossed int) {
 	runs := map[string][]right{}
 	for _, u := range uses {
@@ -195,7 +195,7 @@ func crosses(t *testing.T, module string, uses []use) (tried, crossed int) {
 	return tried, crossed
 }
 
-// runIn runs a job of a kind whose checkpoints are in a bucket, which its controller and its machines find at different addresses.
+// runIn runs a job of a kind with checkpoints in a bucket, which its controller and its machines find at different addresses.
 func (s *site) runIn(kind, near, far string) {
 	s.t.Helper()
 	s.write("guest", "#!/bin/bash\nexport AWS_ENDPOINT_URL_S3="+far+"\n"+

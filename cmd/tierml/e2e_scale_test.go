@@ -14,8 +14,8 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// Workers and servers join and leave on request while real processes train: nothing is done twice, and the model is that of a
-// single process, byte for byte.
+// Workers and servers join and leave on request while real processes train: nothing is repeated, and the model is that of a single process,
+// byte for byte.
 func TestScaleWhileTraining(t *testing.T) {
 	t.Parallel()
 	for clocks := 80; !scaleWhileTraining(t, clocks); clocks *= 4 {
@@ -25,7 +25,7 @@ func TestScaleWhileTraining(t *testing.T) {
 	}
 }
 
-// scaleWhileTraining returns false when the run ended before everything was as requested.
+// scaleWhileTraining returns false if the run ended before all requests were carried out.
 func scaleWhileTraining(t *testing.T, clocks int) (inTime bool) {
 	s := newSite(t)
 	job := s.job(choices{Clocks: clocks, Flops: 20_000})

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A job server assumes what a run here would, reads the sample's prices again for the bill, and names the lines of the user's own file.
+// A job server makes the same assumptions as a local run, reads the sample's prices again for the bill, and names the lines of the user's
+// own file.
 func TestShortFileAtJobServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

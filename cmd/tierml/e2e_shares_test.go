@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// slotsOf returns how many transient slots each job has on hosts, by the shared hosts' book.
+// slotsOf returns the number of transient slots each job has on hosts, according to the shared hosts' records.
 func (c *sharing) slotsOf() map[string]int {
 	c.t.Helper()
 	lines, err := desk.ReadBook(c.path("work", rundir.Root, "shared-1"))
@@ -36,8 +36,8 @@ func (c *sharing) slotsOf() map[string]int {
 	return held
 }
 
-// Three jobs with weights 1, 2 and 4 come one after the other to eight slots: 5 s after each arrival the shares are within one slot of the fair
-// ones. make -C lab shares runs it: what it proves is a time, which needs a quiet computer.
+// Three jobs with weights 1, 2 and 4 come one after the other to eight slots: 5 s after each arrival the shares are within one slot of the
+// fair ones. make -C lab shares runs it: it measures a time, which needs a quiet computer.
 func TestSharesByWeight(t *testing.T) {
 	if os.Getenv("TIERML_TEST_SHARES") == "" {
 		t.Skip("make -C lab shares runs it")

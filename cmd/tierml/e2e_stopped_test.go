@@ -10,8 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// undisturbed: nobody was given up, nothing was bought besides the first five machines, nothing is repeated, and the model is the
-// same.
+// undisturbed checks that no machine was given up, none was bought after the first five, nothing was repeated, and the model is the same.
 func (s *site) undisturbed(job string) {
 	s.t.Helper()
 	entries := s.journal("small-1")
@@ -27,8 +26,8 @@ func (s *site) undisturbed(job string) {
 	s.trainedAsAlone("small-1", s.path(job))
 }
 
-// The controller is stopped for three times as long as a machine may be silent, while its cloud and its machines continue: so long that
-// the machines end their streams. It finds all as they were.
+// The controller is stopped for three times as long as a machine may be silent, while its cloud and machines continue: long enough that the
+// machines close their streams. It finds all as they were.
 func TestControllerStopped(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -39,7 +38,7 @@ func TestControllerStopped(t *testing.T) {
 		return clockIs(12)(entries) && has(journal.Join, 5)(entries)
 	})
 	run.signal(syscall.SIGSTOP)
-	time.Sleep(18 * time.Second) // how long it is stopped, not a wait for anything
+	time.Sleep(18 * time.Second) // the length of the stop, not a wait for anything
 	run.signal(syscall.SIGCONT)
 	run.wait(0)
 	cloud.signal(os.Interrupt)

@@ -16,17 +16,17 @@ import (
 	"github.com/tierml/tierml/python/pythontest"
 )
 
-// storm is an example of programs that is made to last, and what has to be true of it when machines are taken all the time.
+// storm is a program example made to last, and what must hold when machines are taken all the time.
 type storm struct {
 	name    string
-	changes []string          // of its job file, besides those of all
-	code    map[string]string // of files of its workdir: what is replaced by what
-	step    time.Duration     // that one step of its progress takes at the least, by the wall clock
+	changes []string          // of its job file, in addition to those of all
+	code    map[string]string // of files of its workdir: old and new text
+	step    time.Duration     // the least wall-clock time between steps of its progress
 	keeps   bool              // it is saved between steps by tierml.keep: no step is repeated after a notice
 	ends    string            // in its output
 }
 
-// storms last ten minutes undisturbed, or a little less.
+// storms last up to ten minutes when undisturbed.
 var storms = []storm{
 	{name: "xgboost", code: map[string]string{"train.py": "ROUNDS, EACH = 300, 5|ROUNDS, EACH = 1500, 5|time.sleep(0.8)|time.sleep(1.8)"},
 		changes: []string{"of: 300", "of: 1500"}, step: 1800 * time.Millisecond / 5, ends: `\[1500\]`},
@@ -38,7 +38,7 @@ var storms = []storm{
 	{name: "sweep", changes: []string{"  feedback: [{at: 5, keep: 8}, {at: 15, keep: 2}]\n", ""}, code: map[string]string{"train.py": "time.sleep(0.15)|time.sleep(3)"}, step: 3 * time.Second, keeps: true, ends: `'accuracy': `},
 }
 
-// disturb evicts or kills a machine of a run at a random moment every 20 to 40 seconds for so long, and waits for the run's end.
+// disturb evicts or kills a machine of a run at a random moment every 20 to 40 seconds for that long, and waits for the run to end.
 func (s *site) disturb(run string, long time.Duration) (times int) {
 	s.t.Helper()
 	chance := rand.New(rand.NewPCG(1, 2))
@@ -60,7 +60,7 @@ func (s *site) disturb(run string, long time.Duration) (times int) {
 	}
 }
 
-// TestProgramStorm has machines of each example go at random moments, with and without a notice: make -C lab storm-programs.
+// TestProgramStorm removes machines of each example at random moments, with and without a notice: make -C lab storm-programs.
 func TestProgramStorm(t *testing.T) {
 	long, err := time.ParseDuration(os.Getenv("TIERML_PROGRAMS_STORM"))
 	if err != nil {
@@ -99,7 +99,7 @@ func (o *storm) blow(t *testing.T, long time.Duration) {
 	}
 }
 
-// own gives an example a workdir of its own, and changes files of it.
+// own gives an example its own workdir, and changes files in it.
 func (s *site) own(name string, changes map[string]string) {
 	s.t.Helper()
 	dir := s.path("programs", name)
@@ -125,12 +125,12 @@ func (s *site) own(name string, changes map[string]string) {
 	}
 }
 
-// check looks at the results of the attempts: how far the work went back at each loss.
+// check examines the attempts' results: how much work was lost at each loss.
 func (o *storm) check(t *testing.T, entries []journal.Entry, times int) {
 	t.Helper()
 	const (
-		every = 2 * time.Second // 2m at 60 times the clock's speed; of the sweep 5m
-		save  = 3 * time.Second // a state on its way, on a busy machine
+		every = 2 * time.Second // 2m at 60 times the clock's speed; 5m for the sweep
+		save  = 3 * time.Second // a state in transfer, on a busy machine
 	)
 	within := every + save + o.step
 	if o.name == "sweep" {

@@ -98,12 +98,12 @@ func (c *sharing) serve(flags ...string) {
 	})
 }
 
-// ask runs a command of a client.
+// ask runs a client command.
 func (c *sharing) ask(args ...string) *process {
 	return c.start(append(args, "--server", "http://"+c.address, "--token-file", filepath.Join("work", "token"))...)
 }
 
-// jobs returns the job server's, without the shared hosts.
+// jobs returns the job server's jobs, without the shared hosts.
 func (c *sharing) jobs() (jobs []call.Job) {
 	c.t.Helper()
 	text := c.ask("ps", "-q", "-o", "json").wait(0)
@@ -113,7 +113,7 @@ func (c *sharing) jobs() (jobs []call.Job) {
 	return slices.DeleteFunc(jobs, func(j call.Job) bool { return j.Hosts })
 }
 
-// over waits until all jobs are.
+// over waits until all jobs have ended.
 func (c *sharing) over(within time.Duration) (jobs []call.Job) {
 	c.t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(time.Second) {
@@ -126,7 +126,7 @@ func (c *sharing) over(within time.Duration) (jobs []call.Job) {
 	}
 }
 
-// decisions returns the scheduler's.
+// decisions returns the scheduler's decisions.
 func (c *sharing) decisions() (all []grants.Decision) {
 	c.t.Helper()
 	text, err := os.ReadFile(c.path("work", jobmanager.ScheduleFile))
@@ -136,7 +136,7 @@ func (c *sharing) decisions() (all []grants.Decision) {
 	for line := range strings.Lines(string(text)) {
 		var d grants.Decision
 		if !strings.HasSuffix(line, "\n") {
-			break // it is being written
+			break // still being written
 		}
 		if err := json.Unmarshal([]byte(line), &d); err != nil {
 			c.t.Fatal(err)
@@ -155,7 +155,7 @@ func (c *sharing) linesOf(run string) []journal.Entry {
 	return entries
 }
 
-// finish gives the hosts back and ends the job server.
+// finish returns the hosts and ends the job server.
 func (c *sharing) finish() {
 	c.t.Helper()
 	c.ask("stop", "shared-1").wait(0)
@@ -165,9 +165,9 @@ func (c *sharing) finish() {
 	c.nothingRuns()
 }
 
-// Twelve trials over four decades of rates share six slots, of which hosts are taken, by three schedulers: feedback comes sooner than with
-// kill, and that sooner than with fifo; and the trial that is best has the model that it has alone, byte for byte, and is the best of all twelve
-// trials alone. make -C lab sweep runs it: it needs data that are not part of the repository, and minutes.
+// Twelve trials over four decades of learning rates share six slots, whose hosts are sometimes taken, under three schedulers: the feedback
+// scheduler learns sooner than kill, and kill sooner than fifo; the best trial has the model that it has alone, byte for byte, and is the
+// best of all twelve alone. make -C lab sweep runs it: it needs data outside the repository, and minutes.
 func TestSweepOfRates(t *testing.T) {
 	data := os.Getenv("TIERML_TEST_SWEEP")
 	if data == "" {
@@ -264,7 +264,7 @@ func TestSweepOfRates(t *testing.T) {
 
 var testLine = regexp.MustCompile(`(?m)^Test +error rate ([0-9.]+)`)
 
-// bestAlone trains each trial in one process, and gives the best.
+// bestAlone trains each trial in one process, and returns the best.
 func (c *sharing) bestAlone(jobs []call.Job) (best string, least float64) {
 	c.t.Helper()
 	least = math.Inf(1)
@@ -281,10 +281,10 @@ func (c *sharing) bestAlone(jobs []call.Job) (best string, least float64) {
 	return best, least
 }
 
-// standstill says what changes of numbers cost: how much longer clocks took from a request until two clocks after it was done than other clocks
-// with as many workers. All trials have the same work, so their clocks are compared with each other, and as longer and shorter ones both count, what a
-// busy computer adds to any clock cancels out. The clock in which a trial was paused or resumed is left out: its length is the pause's. The interval
-// is two standard errors.
+// standstill measures what changes of worker numbers cost: how much longer clocks took, from a request until two clocks after it was
+// carried out, than other clocks with the same number of workers. All trials have the same work, so their clocks are compared with each
+// other; as longer and shorter ones both count, delays by a busy computer cancel out. The clock in which a trial was paused or resumed is
+// excluded: it includes the pause. The interval is two standard errors.
 func (c *sharing) standstill(jobs []call.Job) string {
 	const disturbed = 2
 	type clock struct {
@@ -300,7 +300,7 @@ func (c *sharing) standstill(jobs []call.Job) string {
 		for _, e := range c.linesOf(j.Run) {
 			switch e.Kind {
 			case journal.Scale:
-				if workers == 0 { // asked before it had begun
+				if workers == 0 { // requested before it began
 					continue
 				}
 				if e.Seconds > 0 { // done

@@ -30,8 +30,8 @@ func has(kind journal.Kind, n int) func([]journal.Entry) bool {
 	return func(entries []journal.Entry) bool { return count(entries, kind) >= n }
 }
 
-// A byte in the middle of the journal of a killed run is damaged, a machine's launch among the lines: the run says so and names
-// the way on, and with it continues from the newest checkpoint to the same model. Machines of the part before are gone.
+// A byte in the middle of the journal of a killed run is damaged, a machine's launch among the lines: the run says so and how to continue,
+// and then continues from the newest checkpoint to the same model. Machines of the earlier part have ended.
 func TestJournalDamagedInTheMiddle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -57,9 +57,9 @@ func TestJournalDamagedInTheMiddle(t *testing.T) {
 	s.trainedAsAlone("small-1", s.path(job))
 }
 
-// Everything is killed at once, the controller and all machines. The checkpoints are in a store that speaks as S3 does, and
-// the newest is damaged there: the run says so, and continues from the one before, on other numbers of machines than the job
-// had begun with, to the same model. The bill is that of both parts.
+// Everything is killed at once, the controller and all machines. The checkpoints are in a store that speaks S3's protocol, and the newest
+// is damaged there: the run says so, and continues from the one before, with different numbers of machines than at the start, to the same
+// model. The bill covers both parts.
 func TestEverythingKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -104,7 +104,7 @@ func TestEverythingKilledAndResumed(t *testing.T) {
 	}
 }
 
-// checkpoints returns the complete ones of a run, the newest first.
+// checkpoints returns a run's complete checkpoints, the newest first.
 func (s *site) checkpoints(run string) []checkpoint.Found {
 	s.t.Helper()
 	state, err := jobrun.ReadState(s.path(run))
@@ -118,7 +118,7 @@ func (s *site) checkpoints(run string) []checkpoint.Found {
 	return found
 }
 
-// damageNewest changes a bit in a run's newest checkpoint, and gives the clock of the one before.
+// damageNewest flips a bit in a run's newest checkpoint, and returns the clock of the one before.
 func (s *site) damageNewest(run string) (before int64) {
 	s.t.Helper()
 	found := s.checkpoints(run)
@@ -145,7 +145,7 @@ func (s *site) damageNewest(run string) (before int64) {
 	return int64(found[1].Clock)
 }
 
-// replace changes a file.
+// replace replaces text in a file.
 func (s *site) replace(file, old, new string) {
 	s.t.Helper()
 	text, err := os.ReadFile(s.path(file))
@@ -155,7 +155,7 @@ func (s *site) replace(file, old, new string) {
 	s.write(file, strings.Replace(string(text), old, new, 1))
 }
 
-// A place where nothing can be written ends nothing: the run says so and continues.
+// An unwritable checkpoint directory ends nothing: the run says so and continues.
 func TestCheckpointsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -169,7 +169,7 @@ func TestCheckpointsCannotBeWritten(t *testing.T) {
 	}
 }
 
-// cloud starts a fake cloud of its own process, and gives its endpoint.
+// cloud starts a fake cloud in its own process, and returns its endpoint.
 func (s *site) cloud(speed, flops string) (p *process, endpoint string) {
 	s.t.Helper()
 	return s.cloudOf("--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z",
@@ -201,7 +201,7 @@ func (s *site) cloudOf(flags ...string) (p *process, endpoint string) {
 	return p, endpoint
 }
 
-// instances asks a cloud for all machines that it ever had.
+// instances lists all machines that a cloud ever had.
 func (s *site) instances(endpoint string) []fakecloud.InstanceView {
 	s.t.Helper()
 	all, err := instancesOf(endpoint)
@@ -219,8 +219,8 @@ func instancesOf(endpoint string) (all []fakecloud.InstanceView, err error) {
 	return all, errors.Join(json.NewDecoder(response.Body).Decode(&all), response.Body.Close())
 }
 
-// The controller is killed in the middle, and another one started: it takes the machines over, which have trained on.
-// Nothing is repeated, no machine is bought twice or left behind, and the model is the same.
+// The controller is killed midway, and another one started: it adopts the machines, which have trained on. Nothing is repeated, no machine
+// is bought twice or left behind, and the model is the same.
 func TestControllerKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -242,7 +242,7 @@ func TestControllerKilledAndStartedAgain(t *testing.T) {
 	entries := s.journal("small-1")
 	checkEntries(t, entries)
 
-	taken, slow := 0, 0 // machines that got no processor for so long that they are rightly given up
+	taken, slow := 0, 0 // machines that got no processor time for so long that giving them up is right
 	for _, e := range entries {
 		if e.Kind == journal.Failed && (strings.HasPrefix(e.Why, "silent for ") || strings.HasPrefix(e.Why, "it did not call")) {
 			slow++

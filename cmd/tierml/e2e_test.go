@@ -26,12 +26,11 @@ import (
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
-// Whole runs, from outside: the program as a user has it, with real processes for machines. What must hold is read
-// from the journal, the model file, the bills and the process table.
+// Whole runs, from outside: the program as a user has it, with real processes as machines. What must hold is read from the journal, the
+// model file, the bills and the process table.
 
-// A job grows, is evicted in bulk with a warning, grows again and loses an ActivePS without one; next to it, in the
-// same directory and at the same time, the same job runs on the reliable machine alone. The model is the same, byte
-// for byte, and the same as that of a single process.
+// A job grows, is evicted in bulk with a warning, grows again and loses an ActivePS without one; next to it, in the same directory and at
+// the same time, the same job runs on the reliable machine alone. Both models are the same, byte for byte, and that of a single process.
 func TestRunThroughEvictions(t *testing.T) {
 	t.Parallel()
 	for slower := 1; !runThroughEvictions(t, slower); slower *= 2 {
@@ -41,10 +40,10 @@ func TestRunThroughEvictions(t *testing.T) {
 	}
 }
 
-// runThroughEvictions is false when the market was faster than this machine could start processes.
+// runThroughEvictions returns false if the market was faster than this machine could start processes.
 func runThroughEvictions(t *testing.T, slower int) (inTime bool) {
 	s := newSite(t)
-	// An hour of the market is five seconds. The trace raises the price from 1h12m to 1h48m.
+	// A market hour is five seconds. The trace raises the price from 1h12m to 1h48m.
 	c := choices{Clocks: 45, Speed: 720 / slower, Flops: 10_000 / slower, Notice: strconv.Itoa(4*slower) + "s"}
 	disturbed := s.start("run", "-y", s.job(c))
 	s.poll("the first run's journal", func() bool { return len(s.journal("small-1")) > 0 })
@@ -99,10 +98,11 @@ func startedInTime(entries []journal.Entry) bool {
 			return joined == 4
 		}
 	}
-	return true // there is a notice, which checkEvictions insists on
+	return true // there is a notice, which checkEvictions requires
 }
 
-// rejoined reports whether a machine has joined with these roles since the last notice: that the cloud took the machines is known later.
+// rejoined reports whether a machine has joined with these roles since the last notice: it becomes known only later that the cloud took the
+// machines.
 func rejoined(entries []journal.Entry, roles string) bool {
 	for _, e := range slices.Backward(entries) {
 		if e.Kind == journal.Notice {
@@ -209,8 +209,8 @@ func checkEvictions(t *testing.T, entries []journal.Entry, victim string) {
 		t.Errorf("%d notices; want 4", notices)
 	}
 	checkLosses(t, entries, victim, 1)
-	// Up, down with the bulk eviction, up again, down to three machines with the kill; perhaps up again. Machines and
-	// notices that come in parts lead through stage 2.
+	// Up, down with the bulk eviction, up again, down to three machines with the kill; perhaps up again. Machines and notices that arrive
+	// one by one lead through stage 2.
 	if !upDownUpDown.MatchString(stages) && len(suspects(entries, victim)) == 0 {
 		t.Errorf("stages %s; want %s", stages, upDownUpDown)
 	}
@@ -221,10 +221,9 @@ func checkEvictions(t *testing.T, entries []journal.Entry, victim string) {
 
 var upDownUpDown = regexp.MustCompile(`^1?2?32?12?32`)
 
-// checkLosses checks that the victim is the only machine lost without a warning and that its loss took this many
-// roll-backs. A machine that got no processor for as long as a dead one is silent is rightly given up too: that may
-// happen next to other tests, and each such machine may cost a roll-back. One machine can fail twice: given up by
-// the controller first, ended by the cloud later.
+// checkLosses checks that the victim is the only machine lost without a warning and that its loss took this many roll-backs. A machine that
+// got no processor time for dead_after is rightly given up too: that may happen next to other tests, and each such machine may cost a
+// roll-back. One machine can fail twice: given up by the controller first, ended by the cloud later.
 func checkLosses(t *testing.T, entries []journal.Entry, victim string, rollbacks int) {
 	t.Helper()
 	slow := suspects(entries, victim)
@@ -252,7 +251,7 @@ func checkLosses(t *testing.T, entries []journal.Entry, victim string, rollbacks
 	}
 }
 
-// suspects returns the machines besides the victim that were given up for their silence.
+// suspects returns the machines other than the victim that were given up as silent.
 func suspects(entries []journal.Entry, victim string) map[string]bool {
 	slow := map[string]bool{}
 	for _, e := range entries {
@@ -263,7 +262,7 @@ func suspects(entries []journal.Entry, victim string) map[string]bool {
 	return slow
 }
 
-// modelOfOneProcess returns the model file that a job leads to when it trains in this process: no machine, no network.
+// modelOfOneProcess returns the model file of a job trained in this process: no machine, no network.
 func (s *site) modelOfOneProcess(jobFile string) []byte {
 	s.t.Helper()
 	must := func(err error) {
@@ -338,7 +337,7 @@ func clockIs(n int64) func([]journal.Entry) bool {
 	}
 }
 
-// Ctrl-C once ends the run in order; what it saved is gone on with, to the same model.
+// Ctrl-C once ends the run in order; it can be resumed, to the same model.
 func TestCtrlCAndResume(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -347,7 +346,7 @@ func TestCtrlCAndResume(t *testing.T) {
 	s.until(run, "small-1", "clock 8", clockIs(8))
 	run.signal(os.Interrupt)
 	printed := run.wait(cli.ExitInterrupted)
-	if left := s.processes(); len(left) > 0 { // at once: a run that has ended has ended its machines
+	if left := s.processes(); len(left) > 0 { // no wait: a run ends after its machines
 		t.Errorf("%d processes are left", len(left))
 	}
 	if !strings.Contains(printed, "Resume   tierml run --resume runs/small-1") {
@@ -362,7 +361,7 @@ func TestCtrlCAndResume(t *testing.T) {
 	checkEntries(t, s.journal("small-1"))
 	s.report("small-1")
 	s.trainedAsAlone("small-1", s.path(job))
-	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(cli.ExitUsage) // it is done
+	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(cli.ExitUsage) // it is finished
 }
 
 // Ctrl-C twice terminates every machine at once.
@@ -374,7 +373,7 @@ func TestCtrlCTwice(t *testing.T) {
 		return slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Kind == journal.Stage && e.To == "3" })
 	})
 	run.signal(os.Interrupt)
-	run.signal(syscall.SIGTERM) // two of a kind can be one
+	run.signal(syscall.SIGTERM) // two signals of a kind can merge
 	if printed := run.wait(cli.ExitInterrupted); !strings.Contains(printed, "Nothing was saved") {
 		t.Errorf("that nothing was saved is not in what the run prints:\n%s", printed)
 	}
@@ -385,7 +384,7 @@ func TestCtrlCTwice(t *testing.T) {
 	s.report("small-1")
 }
 
-// Machines whose controller was killed end by themselves, and the report of the killed run is made all the same.
+// Machines whose controller was killed end by themselves, and the killed run still has its report.
 func TestKilledRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -393,14 +392,14 @@ func TestKilledRun(t *testing.T) {
 	s.until(run, "small-1", "clock 5", clockIs(5))
 	run.signal(syscall.SIGKILL)
 	run.wait(-1)
-	s.nothingRuns() // once orphan_after has passed
+	s.nothingRuns() // after orphan_after
 	report := s.report("small-1")
 	if report.Run.Finished || report.Run.Outcome != "unfinished" || report.Training.Clocks < 5 {
 		t.Errorf("the report says finished %v, %q, %d clocks", report.Run.Finished, report.Run.Outcome, report.Training.Clocks)
 	}
 }
 
-// Whatever is done to the process of a transient machine, the model stays the same.
+// Whatever happens to the process of a transient machine, the model stays the same.
 func TestMachinesDisturbed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -440,7 +439,7 @@ func kill(s *site, pid int) {
 	}
 }
 
-// stop holds a process until it has been given up, and lets it continue then.
+// stop stops a process until it has been given up, and then lets it continue.
 func stop(s *site, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		s.t.Fatal(err)
@@ -509,7 +508,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	job := s.job(choices{Clocks: 1000, Flops: 1_000_000})
-	run := s.startCommand(exec.Command("sh", "-c", `ulimit -f 120 && exec "$0" run -y "$1"`, builtBinary(t), job)) // 60 kB: all machines are written down by then
+	run := s.startCommand(exec.Command("sh", "-c", `ulimit -f 120 && exec "$0" run -y "$1"`, builtBinary(t), job)) // 60 kB: all machines are in it by then
 	printed := run.wait(cli.ExitFailed)
 	if left := s.processes(); len(left) > 0 {
 		t.Errorf("%d processes are left", len(left))
@@ -520,7 +519,7 @@ func TestFullDisk(t *testing.T) {
 	s.report("small-1")
 }
 
-// A run whose reader goes away, as that of `tierml run ... | head` does, continues without it.
+// A run whose output is closed, as in `tierml run ... | head`, continues without it.
 func TestOutputClosed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -549,7 +548,7 @@ func TestOutputClosed(t *testing.T) {
 	}
 }
 
-// A run ends before it costs more than its budget, and does not continue without more of it.
+// A run ends before it exceeds its budget, and does not continue unless it is raised.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -566,7 +565,7 @@ func TestBudget(t *testing.T) {
 	s.nothingRuns()
 }
 
-// A job that cannot be run starts nothing and makes no directory.
+// A job that cannot be run starts nothing and creates no directory.
 func TestRunRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

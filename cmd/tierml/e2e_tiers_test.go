@@ -19,8 +19,8 @@ import (
 	"github.com/tierml/tierml/python/pythontest"
 )
 
-// regression is a linear regression in numpy on tiers, with an optimizer that has a momentum. Each step is a line of its output. It does not go
-// beyond the step in the file GATE: what a test does comes before the program's end, however busy this machine is.
+// regression is a linear regression in numpy on tiers, with an optimizer that has momentum. Each step prints a line. It does not pass the
+// step in the file GATE: what a test does happens before the program ends, however busy this machine is.
 const regression = `
 import os, time
 import numpy as np
@@ -74,12 +74,12 @@ local:
 	return name + ".yaml"
 }
 
-// The on-demand price is above max_price: where the cloud has no more machines on spot, there are none.
+// The on-demand price is above max_price: if the cloud has no more spot machines, there are none.
 const fourReplicas = "reliable: {type: c3.large}\nresources: {count: 4, any_of: [{type: c3.large, max_price: 0.10}]}"
 
 var replicaStep = regexp.MustCompile(`(?m)^step (\d+) of replica (\d+)$`)
 
-// replicaSteps counts how often each step of each replica was done, by replica and step.
+// replicaSteps counts how often each replica did each step.
 func (s *site) replicaSteps(run string) map[[2]int]int {
 	s.t.Helper()
 	logs, err := filepath.Glob(s.path("runs", run, rundir.LogsDir, "i-*.*.log"))
@@ -133,7 +133,7 @@ func TestTiersAreDeterministic(t *testing.T) {
 	}
 }
 
-// At a notice a replica delivers what it has done of its round: no step is done twice. At a kill others lose nothing.
+// At a notice a replica delivers its part of the round: no step is repeated. At a kill the others lose nothing.
 func TestTiersThroughEvictions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -206,7 +206,7 @@ func TestTiersScriptThatFails(t *testing.T) {
 	}
 }
 
-// growing is a program whose model grows by 1 in each step, and is large for its steps: most of a round is its exchange.
+// growing is a program whose model grows by 1 in each step, and is large for its steps: exchange dominates its rounds.
 const growing = `
 import os, time
 import numpy as np
@@ -221,7 +221,7 @@ with tierml.DiLoCo(model) as run:
         print("step", step, "of replica", run.replica, flush=True)
 `
 
-// grown checks that each of growing's rounds counts once in a run's model: the outer step is worked out again, on what each round has moved it by.
+// grown checks that each of growing's rounds counts once in a run's model: it recomputes the outer step from what each round added.
 func (s *site) grown(run string, rounds []float64) {
 	s.t.Helper()
 	w, v := 0.0, 0.0
@@ -237,7 +237,8 @@ func (s *site) grown(run string, rounds []float64) {
 	}
 }
 
-// The reliable machine is lost while rounds are exchanged: training returns to what was saved, and what replicas computed for the model before counts for nothing.
+// The reliable machine is lost while rounds are exchanged: training returns to the last save, and contributions computed for the earlier
+// model are discarded.
 func TestTiersWithoutTheirReliableMachine(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -283,7 +284,7 @@ func TestTiersWithoutMachinesInTheFirstRound(t *testing.T) {
 		}
 	}
 	sum, weight := 0.0, 0.0
-	for _, steps := range done { // it moves by its steps, and counts by them
+	for _, steps := range done { // it moves by its number of steps, and is weighted by it
 		sum, weight = sum+steps*steps, weight+steps
 	}
 	s.grown("bare-1", append([]float64{sum / weight}, slices.Repeat([]float64{8}, 11)...))

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A job whose settings are tried and changed while it trains, and one of whose machines is evicted, has the model of a single process.
+// A job whose settings are tried and changed while it trains, and which loses a machine to an eviction, has the model of a single process.
 func TestTunedModel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -21,19 +21,19 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// as has a command run as a user without other resources.
+// as makes a command run as a user, with a minimal environment.
 func as(uid int, cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}
 	return cmd
 }
 
-// spy is another user, looking for what is an owner's.
+// spy is another user, looking for an owner's data.
 type spy struct {
 	*testing.T
 	uid, owner int
-	other      int            // a third user's files are not what is looked for
-	refused    map[string]int // what was tried in vain, by kind
+	other      int            // a third user, whose files do not count
+	refused    map[string]int // failed attempts, by kind
 	got        map[string][]string
 }
 
@@ -64,7 +64,7 @@ func (s *spy) ownedBy(path string, uid int) bool {
 	return ok && int(stat.Uid) == uid
 }
 
-// processes looks into the memory, environment and open files of all processes of the owner.
+// processes tries to read the memory, environment and open files of all processes of the owner.
 func (s *spy) processes() {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
@@ -83,7 +83,7 @@ func (s *spy) processes() {
 	}
 }
 
-// files looks into all files of the owner below a folder, on its file system.
+// files tries to read all files of the owner below a folder, on its file system.
 func (s *spy) files(root string) {
 	var top syscall.Stat_t
 	if err := syscall.Stat(root, &top); err != nil {
@@ -96,12 +96,12 @@ func (s *spy) files(root string) {
 		if d.IsDir() {
 			var here syscall.Stat_t
 			if syscall.Lstat(path, &here) != nil || here.Dev != top.Dev {
-				return fs.SkipDir // such as /proc, mounted once more
+				return fs.SkipDir // such as /proc, mounted a second time
 			}
 		}
 		switch {
 		case !d.Type().IsRegular():
-		case filepath.Ext(path) == ".log" && !s.ownedBy(path, s.other): // root's have what the processes of slots say
+		case filepath.Ext(path) == ".log" && !s.ownedBy(path, s.other): // root's logs have the output of slots
 			s.cat("log", path)
 		case s.owned(path):
 			s.cat("file", path)
@@ -110,7 +110,7 @@ func (s *spy) files(root string) {
 	})
 }
 
-// sockets speaks to every port of the owner on this computer, as a program that sends anything and waits for an answer.
+// sockets tries every port of the owner on this computer: it sends something and waits for an answer.
 func (s *spy) sockets() {
 	s.Helper()
 	const listening, local, state, user = "0A", 1, 3, 7
@@ -127,15 +127,15 @@ func (s *spy) sockets() {
 				s.Fatal(err)
 			}
 			say := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d; printf 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0' >&3; timeout 5 head -c 1 <&3`, port)
-			out, _ := as(s.uid, exec.Command("bash", "-c", say)).Output() // a closed connection is what is hoped for
+			out, _ := as(s.uid, exec.Command("bash", "-c", say)).Output() // a closed connection is the desired result
 			s.note("socket", net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10)), len(out) > 0)
 		}
 	}
 }
 
-// Two people without rights run a job each on shared hosts that root keeps. The slots' processes are theirs: neither can read rows (which are in
-// memory, in files and behind sockets), files, environments or logs of the other's job, or what its slots say in root's logs, nor get a word
-// from its sockets, nor see its slots at the desk. Both models are those of one process.
+// Two unprivileged users each run a job on shared hosts that root keeps. The slots' processes are theirs: neither can read rows (which are
+// in memory, in files and behind sockets), files, environments or logs of the other's job, or its slots' output in root's logs, nor get an
+// answer from its sockets, nor see its slots at the desk. Both models are those of one process.
 func TestTwoUsersShareHosts(t *testing.T) {
 	if os.Getenv("TIERML_TEST_USERS") == "" {
 		t.Skip("make isolation runs it")
@@ -144,7 +144,7 @@ func TestTwoUsersShareHosts(t *testing.T) {
 		t.Fatal("only root on Linux can start processes of other users")
 	}
 	const ann, ben = 20_001, 20_002
-	temporary := t.TempDir() // searching the computer's own would take longer than the runs
+	temporary := t.TempDir() // searching the computer's own temporary folder would take longer than the runs
 	for dir, mode := range map[string]os.FileMode{filepath.Dir(temporary): 0o711, temporary: 0o777 | os.ModeSticky} {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestTwoUsersShareHosts(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", temporary)
 	s := newSite(t)
-	for _, dir := range []string{filepath.Dir(s.dir), filepath.Dir(builtBinary(t))} { // others pass
+	for _, dir := range []string{filepath.Dir(s.dir), filepath.Dir(builtBinary(t))} { // other users may traverse them
 		if err := os.Chmod(dir, 0o711); err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestTwoUsersShareHosts(t *testing.T) {
 		p.processes()
 		p.files(filepath.Dir(temporary)) // the site is next to it
 		p.sockets()
-		if p.uid == p.owner { // what is tried would work
+		if p.uid == p.owner { // the same accesses succeed
 			for _, kind := range []string{"environment", "memory", "file", "log", "open file", "socket"} {
 				if len(p.got[kind]) == 0 {
 					t.Errorf("user %d cannot read their own: %s", p.uid, kind)
@@ -226,8 +226,7 @@ func TestTwoUsersShareHosts(t *testing.T) {
 	}
 }
 
-// askForOthers has a user ask the desk about a job of another, and a user without a right to slots about their
-// own.
+// askForOthers has a user query the desk about another user's job, and a user without a right to slots about their own.
 func (s *site) askForOthers(door string, user, owner int) {
 	s.t.Helper()
 	lines, err := desk.ReadBook(s.path(rundir.Root, "shared-1"))

@@ -32,8 +32,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// playTunnel returns what this test's program does as a tunnel's command: it connects two ports of this host until its input is
-// closed.
+// playTunnel makes this test binary act as a tunnel command: it connects two ports of this host until its input is closed.
 func playTunnel(local, port string) int {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -61,7 +60,7 @@ func playTunnel(local, port string) int {
 	}
 }
 
-// ec2Job is a job as terraform/aws's settings make it, but for its places.
+// ec2Job is a job as terraform/aws's settings make it, with placeholders.
 const ec2Job = `name: small
 cloud: ec2
 policy: tierml
@@ -97,7 +96,7 @@ ec2:
     role: prod-controller
 `
 
-// guest is what a machine of the fake EC2 does as an image of Amazon's does it: it runs the script that is its user data.
+// guest does what a machine with an image of Amazon's does, on a machine of the fake EC2: it runs its user data as a script.
 const guest = `#!/bin/bash
 export PATH="$PWD/tools:$PATH" TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
 mkdir -p "$TIERML_HOME"
@@ -116,7 +115,7 @@ func (s *site) amazon(more ...string) (p *process, endpoint string) {
 		"--notice", "2m", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest"}, more...)...)
 }
 
-// noRules has machines change no rules of this computer.
+// noRules keeps machines from changing rules of this computer.
 func (s *site) noRules() {
 	s.t.Helper()
 	if err := errors.Join(os.MkdirAll(s.path("tools"), 0o755), os.WriteFile(s.path("tools", "ip"), []byte("#!/bin/sh\n"), 0o755)); err != nil {
@@ -124,7 +123,7 @@ func (s *site) noRules() {
 	}
 }
 
-// killBelow ends what a test that failed has left of the binary's processes in its directory.
+// killBelow ends processes of the binary that a failed test left in its directory.
 func (s *site) killBelow() {
 	for _, pid := range s.processesBelow() {
 		s.t.Errorf("process %d is left over; killing it", pid)
@@ -140,7 +139,7 @@ type account struct {
 	bucket       string // address
 }
 
-// newAccount makes one, with a site and a market. It skips the test where a first script could not run.
+// newAccount makes one, with a site and a market. It skips the test if first scripts cannot run here.
 func newAccount(t *testing.T) (*site, *account) {
 	t.Helper()
 	for _, tool := range []string{"bash", "curl", "sha256sum"} {
@@ -185,9 +184,9 @@ func (a *account) at(key string) string {
 	return "s3://saved/" + key + "?region=us-east-1&anonymous=true&endpoint=" + a.bucket
 }
 
-// From a laptop with a job file: a job server is started on a machine of EC2, the job put on it, and the laptop closed. The job
-// continues; the next command finds it without being told where it is, and the model is that of a single process. The job
-// server is nobody's leak, does not end while a job continues, and leaves nothing behind.
+// From a laptop with a job file: a job server is started on a machine of EC2, the job put on it, and the laptop closed. The job continues;
+// the next command finds it by itself, and the model is that of a single process. The job server does not count as a leak, does not end
+// while a job continues, and leaves nothing behind.
 func TestLaptopIsClosed(t *testing.T) {
 	if raced.Detector {
 		t.Skip("processes of the race detector's program are too slow, and TestComputeEngine has the same machines raced")
@@ -265,7 +264,7 @@ func TestLaptopIsClosed(t *testing.T) {
 		}
 		return done
 	}
-	s.poll("the end", ended) // the bill is made when the minute's prices are known
+	s.poll("the end", ended) // the bill is made once the minute's prices are known
 	says(watching.wait(0), "in us-west-1 ...", "finished at clock 120")
 	if clock() <= at {
 		t.Errorf("it stood still at clock %d", at)
@@ -298,7 +297,7 @@ func TestLaptopIsClosed(t *testing.T) {
 	s.nothingRuns()
 }
 
-// freePort returns one that nobody listens on now.
+// freePort returns a port that nobody listens on now.
 func freePort(t *testing.T) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -309,8 +308,8 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// The job server is killed, and the run; the client that watches continues watching, a new job server finds the job, and the model
-// is that of a single process. The job is of the group of the client's token; the token of another group neither sees nor stops it.
+// The job server is killed, and the run; a watching client keeps watching, a new job server finds the job, and the model is that of a
+// single process. The job belongs to the group of the client's token; the token of another group can neither see nor stop it.
 func TestServerAndRunKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -372,7 +371,7 @@ func TestServerAndRunKilled(t *testing.T) {
 		t.Errorf("another group stops the job: %s", refused)
 	}
 	s.poll("the last clock", func() bool { return clockIs(40)(entries()) })
-	printed := client.wait(0) // it waits for a job server to answer, and watches on
+	printed := client.wait(0) // it waits for a job server to answer, and keeps watching
 	for _, words := range []string{"small-1 is at the job server", "small: finished", "Model    tierml fetch small-1"} {
 		if !strings.Contains(printed, words) {
 			t.Errorf("%q is not in what the client prints:\n%s", words, printed)

@@ -29,7 +29,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// patience is how long a test waits for what must happen. Nothing is proved by speed: it is long.
+// patience is how long a test waits for what must happen. No test proves speed: it is long.
 const patience = 4 * time.Minute
 
 // binary is the program as a user has it: machines are processes of it, so a test's own binary will not do.
@@ -62,12 +62,13 @@ func builtBinary(t *testing.T) string {
 	return filepath.Join(binary.dir, "tierml")
 }
 
-// withBinary removes what builtBinary has made.
+// withBinary removes builtBinary's files.
 type withBinary struct{ *testing.M }
 
 func (w withBinary) Run() int {
 	defer func() { _ = os.RemoveAll(binary.dir) }()
-	// Most tests wait for processes that wait for their clocks; three times as many as there are processors keep these busy, and two if they are raced.
+	// Most tests wait for processes that wait for their clocks; three tests per processor keep the processors busy, two with the race
+	// detector.
 	each := 3
 	if raced.Detector {
 		each = 2
@@ -82,11 +83,11 @@ func (w withBinary) Run() int {
 type site struct {
 	t      *testing.T
 	dir    string
-	panics bool // machines are meant to
+	panics bool // machines panic on purpose
 	env    []string
 }
 
-// steadyPrices are those of a market in which a machine is not evicted but for a reason of its own.
+// steadyPrices are those of a market without evictions of its own.
 const steadyPrices = "timestamp,zone,instance_type,product,price\n2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n2014-06-03T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n"
 
 func newSite(t *testing.T) *site {
@@ -114,7 +115,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// checkLogs looks for what a machine says when it goes down by a mistake of ours.
+// checkLogs looks for messages of machines that crashed because of a bug.
 func (s *site) checkLogs() {
 	logs, _ := filepath.Glob(s.path(rundir.Root, "*", rundir.LogsDir, "*.log"))
 	for _, log := range logs {
@@ -133,7 +134,7 @@ func (s *site) checkLogs() {
 	}
 }
 
-// ratings returns those of people with few tastes, so that there is something to learn.
+// ratings returns ratings by people with few tastes, so that there is something to learn.
 func ratings() string {
 	random := rand.New(rand.NewPCG(3, 3))
 	var b strings.Builder
@@ -165,7 +166,7 @@ type choices struct {
 	Clocks, Speed, Flops                         int
 }
 
-// job writes a job file. Zero choices have a usual value.
+// job writes a job file. Zero choices get defaults.
 func (s *site) job(c choices) string {
 	s.t.Helper()
 	usual := func(p *string, v string) {
@@ -197,7 +198,7 @@ func (s *site) job(c choices) string {
 	return file
 }
 
-// process is a tierml under way.
+// process is a running tierml.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -208,7 +209,7 @@ type process struct {
 func (s *site) start(args ...string) *process {
 	s.t.Helper()
 	cmd := exec.Command(builtBinary(s.t), args...)
-	cmd.Env = append(os.Environ(), "NO_PROGRESS=1") // a slow computer has lines of it
+	cmd.Env = append(os.Environ(), "NO_PROGRESS=1") // on a slow computer it prints some
 	cmd.Env = append(cmd.Env, s.env...)
 	return s.startCommand(cmd)
 }
@@ -220,7 +221,7 @@ func (s *site) startCommand(cmd *exec.Cmd) *process {
 	if cmd.Stdout == nil {
 		cmd.Stdout = &p.out
 	}
-	cmd.WaitDelay = 20 * time.Second // a process that holds the output longer than the program lives is a leak
+	cmd.WaitDelay = 20 * time.Second // a process that keeps the output open after the program ends is a leak
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func (p *process) wait(code int) string {
 	return p.out.String()
 }
 
-// abandon ends a run that is of no use any more; its machines follow.
+// abandon ends a run that is no longer of use; its machines follow.
 func (p *process) abandon() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
@@ -261,7 +262,7 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// journal reads what there is of a run's journal.
+// journal reads a run's journal so far.
 func (s *site) journal(run string) []journal.Entry {
 	s.t.Helper()
 	entries, _, err := journal.ReadFile(s.path(rundir.Root, run, rundir.JournalFile))
@@ -271,7 +272,7 @@ func (s *site) journal(run string) []journal.Entry {
 	return entries
 }
 
-// until waits for something to be in the journal of a run under way.
+// until waits for something to appear in the journal of a running run.
 func (s *site) until(p *process, run, what string, there func([]journal.Entry) bool) {
 	s.t.Helper()
 	s.poll(what, func() bool {
@@ -293,13 +294,12 @@ func (s *site) poll(what string, there func() bool) {
 	}
 }
 
-// processes returns those of the binary that work in this directory: runs and their machines. (Where there is no /proc
-// it knows of none.)
+// processes returns the binary's processes that work in this directory: runs and their machines. (Without /proc it finds none.)
 func (s *site) processes() []int {
 	return s.processesOf(func(where string) bool { return where == s.dir })
 }
 
-// processesBelow returns those in this directory or below it, whatever session they are of: a controller's machines work in its own.
+// processesBelow returns those in or below this directory, of any session: a controller's machines have their own.
 func (s *site) processesBelow() []int {
 	return s.processesOf(func(where string) bool { return where == s.dir || strings.HasPrefix(where, s.dir+"/") })
 }
@@ -343,8 +343,8 @@ func (s *site) read(run, file string) []byte {
 	return text
 }
 
-// report makes a run's report by the command line, and checks its total against the bill that the cloud makes of
-// its own records by another command.
+// report makes a run's report by the command line, and checks its total against the bill that another command makes from the cloud's own
+// records.
 func (s *site) report(run string) cost.Report {
 	s.t.Helper()
 	var report cost.Report
@@ -369,7 +369,7 @@ func (s *site) command(into any, args ...string) {
 	}
 }
 
-// order makes something happen in the cloud of a run under way: a step as scripts have them.
+// order makes something happen in the cloud of a running run: a step in the form that scripts have.
 func (s *site) order(run, step string) {
 	s.t.Helper()
 	log := s.read(run, filepath.Join(rundir.LogsDir, "controller.log"))
@@ -377,10 +377,10 @@ func (s *site) order(run, step string) {
 	if found == nil {
 		s.t.Fatalf("the cloud's address is not in the log:\n%s", log)
 	}
-	s.tell(string(found[len(found)-1][1]), step) // of a run that was resumed, the last
+	s.tell(string(found[len(found)-1][1]), step) // of a resumed run, the last
 }
 
-// tell is order for a cloud whose address is known.
+// tell is order for a cloud with a known address.
 func (s *site) tell(endpoint, step string) {
 	s.t.Helper()
 	if err := tellCloud(endpoint, step); err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// testdata/earlier holds what version 1038a36 wrote for one small job: the directory of a run that finished (old-1), of one
-// that was stopped in order (old-2), and of one that was killed with its cloud and machines (old-3). testdata/0.1.0 holds what a build of that
-// release wrote for a small job of each kind: runs that finished (KIND-1) with their reports, and that were stopped in order (KIND-2).
-// SITE stands for the directory that they worked in; jobs are job files, of examples and pages, too. None of it may be changed.
+// testdata/earlier holds what version 1038a36 wrote for one small job: the directory of a run that finished (old-1), of one that was
+// stopped in order (old-2), and of one that was killed with its cloud and machines (old-3). testdata/0.1.0 holds what a build of that
+// release wrote for a small job of each kind: finished runs (KIND-1) with their reports, and runs that were stopped in order (KIND-2). SITE
+// stands for the directory that they worked in; jobs are job files, including those of examples and pages. Nothing in it may be changed.
 
 // newEarlierSite returns a site in which that version has worked.
 func newEarlierSite(t *testing.T, version string) *site {
@@ -60,7 +60,7 @@ func TestEarlierJournalsAreReported(t *testing.T) {
 	}
 }
 
-// It proceeds to the end, and to the model of the run that nothing stopped, byte for byte.
+// It continues to the end, and to the model of the undisturbed run, byte for byte.
 func TestEarlierRunIsResumed(t *testing.T) {
 	t.Parallel()
 	s := newEarlierSite(t, "earlier")
@@ -92,7 +92,7 @@ func TestEarlierCheckpointsAreRefused(t *testing.T) {
 	}
 }
 
-// Each kind of run has the report that it had: what was added since may be there, too, and text for people may differ.
+// Each kind of run has the report that it had: later additions are allowed, and text for people may differ.
 func TestRunsOfTheReleaseAreReported(t *testing.T) {
 	t.Parallel()
 	s := newEarlierSite(t, "0.1.0")
@@ -119,7 +119,7 @@ func TestRunsOfTheReleaseAreReported(t *testing.T) {
 	}
 }
 
-// isPartOf says what of an older answer is missing or different in a newer one.
+// isPartOf reports what of an older answer is missing or different in a newer one.
 func isPartOf(t *testing.T, at string, then, now any) {
 	t.Helper()
 	switch then := then.(type) {
@@ -142,7 +142,7 @@ func isPartOf(t *testing.T, at string, then, now any) {
 			t.Errorf("%s is %v, and was %s", at, now, then)
 		}
 	case float64:
-		if is, _ := now.(float64); math.Abs(is-then) > 1e-9*math.Abs(then) { // sums may be made in another order
+		if is, _ := now.(float64); math.Abs(is-then) > 1e-9*math.Abs(then) { // sums may be in another order
 			t.Errorf("%s is %v, and was %v", at, now, then)
 		}
 	default:
@@ -194,7 +194,7 @@ func TestEarlierJobFilesAreRead(t *testing.T) {
 			t.Errorf("%s: %v", job, err)
 		}
 		for _, fault := range faults {
-			if !strings.Contains(fault.Problem, "cannot read") && !strings.Contains(fault.Problem, "cannot be read") && fault.Field != "checkpoint.to" { // data and folders are not there; a local run's store wants no credentials
+			if !strings.Contains(fault.Problem, "cannot read") && !strings.Contains(fault.Problem, "cannot be read") && fault.Field != "checkpoint.to" { // data and folders are missing here; a local run's store needs no credentials
 				t.Errorf("%s was read by an earlier version: %v", job, fault)
 			}
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// playedTools stand for the command lines of providers and for the machine behind them: they run what they are given here, instead of the machine's script.
+// playedTools stand in for the command lines of providers and the machine behind them: they run commands here, without the machine's
+// script.
 var playedTools = map[string]string{
 	"aws": `case $* in *portNumber*) echo "$*" >"$CALLED"; exit ;; esac
 for last; do :; done
@@ -32,8 +33,8 @@ bash -c "$2"`,
 exec "${@:5}"`,
 }
 
-// Machines of a real cloud are entered by the provider's command line: arguments arrive as they were given, and the exit code comes back, also by Session
-// Manager, which has none.
+// Machines of a real cloud are entered by the provider's command line: arguments arrive unchanged, and the exit code comes back, even with
+// Session Manager, which does not return it.
 func TestExecElsewhere(t *testing.T) {
 	t.Parallel()
 	tools := t.TempDir()
@@ -103,7 +104,7 @@ func TestExecElsewhere(t *testing.T) {
 	}
 }
 
-// runElsewhere makes a run of a program that continues: one machine was evicted, another one runs it.
+// runElsewhere makes a run of a program that is in progress: one machine was evicted, another one runs it.
 func runElsewhere(t *testing.T, dir, cloud string) {
 	t.Helper()
 	at := filepath.Join(dir, rundir.Root, "own-1")

@@ -18,8 +18,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A job file that names no cluster has the default one, as those of others may: only the owner's machines are ended, until somebody
-// says which are meant.
+// A job file that names no cluster has the default one, which others may use too: only the owner's machines are ended, until the user says
+// which are meant.
 func TestDownLeavesOthersAlone(t *testing.T) {
 	rules, err := market.Rules("ec2-now")
 	if err != nil {

@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
-			env.Vars = append(env.Vars, "NO_COLOR=1", "NO_PROGRESS=1") // progress shows after seconds: how long a busy computer takes must not count
+			env.Vars = append(env.Vars, "NO_COLOR=1", "NO_PROGRESS=1") // progress shows after seconds: the speed of a busy computer must not matter
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exitcode": exitCode},
@@ -66,7 +66,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// What cannot be printed fails, help too, and says so once.
+// Output that cannot be printed is a failure, even for help, and is reported once.
 func TestUnprintable(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"plan", "--help"}, {"version"}, {"help", "exit-codes"}} {
 		var said bytes.Buffer
@@ -76,7 +76,7 @@ func TestUnprintable(t *testing.T) {
 	}
 }
 
-// `tierml controller` is the former name of `tierml server`, with all that is below it.
+// `tierml controller` is the former name of `tierml server`, with all its subcommands.
 func TestFormerNameOfTheServer(t *testing.T) {
 	root := newRootCommand()
 	for _, args := range [][]string{{"server"}, {"server", "start"}, {"server", "stop"}, {"server", "tunnel"}} {

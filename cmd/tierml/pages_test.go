@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/internal/docstest"
 )
 
-// Job files on the pages load, and their plans are made: those of the local cloud as they stand, those of a real one against
-// the fake cloud. Parts of job files load in a job that is complete.
+// Job files on the pages load and can be planned: those of the local cloud as they are, those of a real one against the fake cloud. Parts
+// of job files load within a complete job.
 func TestJobsOfPages(t *testing.T) {
 	pages, err := docstest.ExecutedBy(os.DirFS("../.."), "TestJobsOfPages")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestJobsOfPages(t *testing.T) {
 	}
 }
 
-// loadAndPlan loads and plans a job in a folder that has what the pages' jobs name.
+// loadAndPlan loads and plans a job in a folder with the files that the pages' jobs name.
 func loadAndPlan(t *testing.T, page, text, data, endpoint string) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string]string{"slack-url": "http://127.0.0.1:1/hook\n", "hook-secret": strings.Repeat("k", 32) + "\n",
@@ -60,7 +60,7 @@ func loadAndPlan(t *testing.T, page, text, data, endpoint string) {
 		t.Fatal(err)
 	}
 	ratings := filepath.Join("examples", "data", "jester5k.csv.gz")
-	// The cloud of the test sells in us-west-1a alone, and there is no store next to it.
+	// The test's cloud sells only in us-west-1a, and there is no store next to it.
 	text = strings.NewReplacer("my-ratings.csv.gz", ratings, "s3://BUCKET/data/ratings.csv.gz", ratings,
 		"us-west-2a, us-west-2b", "us-west-1a", // it has networks of its own
 		"  subnets: {us-west-2a: subnet-0a, us-west-2b: subnet-0b}\n", "", "  security_groups: [sg-0a]\n", "",
@@ -86,7 +86,7 @@ const (
 	pageGCECatalog = "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-central1,n2-standard-4,4,16,0.19\nus-central1,n2d-standard-4,4,16,0.17\n"
 )
 
-// The plan that README shows is what the program says of the demo.
+// The plan in the README is what the program prints for the demo.
 func TestPlanOnThePage(t *testing.T) {
 	pages, err := docstest.ExecutedBy(os.DirFS("../.."), "TestPlanOnThePage")
 	if err != nil || len(pages["README.md"]) != 1 {
@@ -96,7 +96,7 @@ func TestPlanOnThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir()) // where no calibration is
+	t.Chdir(t.TempDir()) // without a calibration
 	var out bytes.Buffer
 	if code := tierml([]string{"plan", job}, strings.NewReader(""), &out, &out); code != cli.ExitDone {
 		t.Fatalf("exit code %d:\n%s", code, &out)

@@ -19,8 +19,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A job file that does not name its cluster shares the default one with everybody in the account. No command takes another's
-// job server for its own there: none is shown the job, a token, or an end.
+// A job file that does not name its cluster shares the default one with everybody in the account. No command uses another user's job server
+// there: none sends it the job or a token, or ends it.
 func TestServersOfOthersAreLeftAlone(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	rules, err := market.Rules("ec2-now")
@@ -86,7 +86,7 @@ func TestServersOfOthersAreLeftAlone(t *testing.T) {
 		t.Errorf("reached %q, not %s, printed\n%s", reached, anns, out)
 	}
 
-	// The user that started one, or put a job on it, finds it again without a name or an owner.
+	// The user who started one, or submitted a job to it, finds it again without a name or an owner.
 	shelf, err := reach.UserRegistry()
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestServersOfOthersAreLeftAlone(t *testing.T) {
 		t.Errorf("exit code %d, printed\n%s", code, out)
 	}
 
-	// A start whose answer was lost is repeated: it gets the same machine, and takes none that it finds for it.
+	// A start whose answer was lost is repeated: it gets the same machine, and no machine that it finds.
 	carols := serverOf("carol")
 	missing := ", controller: {role: r, type: c5.large, tunnel: 'no-such-program {local} {instance}'}"
 	lost := reach.Place{Cloud: "ec2", Region: "us-west-1", Cluster: "tierml", Port: 7071, Tunnel: "no-such-program {local} {instance}"}

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/jobrun/bill"
 )
 
-// A provider's record that says the same agrees, and for one that does not the difference is shown hour by hour.
+// A provider's record with the same hours agrees; otherwise the difference is shown hour by hour.
 func TestReconcile(t *testing.T) {
 	story := journaltest.New(1)
 	dir := writeRun(t, story, len(story.Entries), story.Entries[len(story.Entries)-1].T)

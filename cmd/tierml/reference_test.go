@@ -26,7 +26,7 @@ const referencePage = `# Commands
 ./runs, or the name of a job, which means its latest run; where it may be left out, the run whose journal was written last. Defaults are in parentheses.
 `
 
-// docs/cli.md is what the commands say; `make golden` writes it.
+// docs/cli.md is what the commands print; `make golden` writes it.
 func TestReferencePage(t *testing.T) {
 	const path = "../../docs/cli.md"
 	var page bytes.Buffer
@@ -84,7 +84,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// writeReference writes a page in Markdown about every command that is shown, by group, with its flags, and every topic.
+// writeReference writes a page in Markdown about every visible command, by group, with its flags, and every topic.
 func writeReference(w io.Writer, root *cobra.Command, introduction string) error {
 	var b strings.Builder
 	b.WriteString(introduction)
@@ -114,7 +114,7 @@ func writeReference(w io.Writer, root *cobra.Command, introduction string) error
 	return err
 }
 
-// shown returns the commands below one that are listed, in order.
+// shown returns the subcommands that are listed, in order.
 func shown(parent *cobra.Command) (all []*cobra.Command) {
 	for _, cmd := range parent.Commands() {
 		if cmd.IsAvailableCommand() && cmd.Name() != "help" {
@@ -124,7 +124,7 @@ func shown(parent *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// groupOf returns the group of a command, or of the one that it is a part of.
+// groupOf returns the group of a command or of its parent.
 func groupOf(cmd *cobra.Command) string {
 	for ; cmd != nil; cmd = cmd.Parent() {
 		if cmd.GroupID != "" {
@@ -151,7 +151,7 @@ func describe(b *strings.Builder, cmd *cobra.Command, common map[string][]string
 	}
 }
 
-// commonFlags has the rows of flags that several commands have alike, and these commands.
+// commonFlags returns the rows of flags that several commands share, and these commands.
 func commonFlags(commands []*cobra.Command) map[string][]string {
 	of := map[string][]string{}
 	for _, cmd := range commands {
@@ -164,7 +164,7 @@ func commonFlags(commands []*cobra.Command) map[string][]string {
 	return of
 }
 
-// writeCommon writes flags below the commands that have them, those of most commands first.
+// writeCommon writes shared flags below their commands, those of most commands first.
 func writeCommon(b *strings.Builder, common map[string][]string) {
 	rows, size := map[string]string{}, map[string]int{}
 	for _, row := range slices.Sorted(maps.Keys(common)) {
@@ -181,7 +181,7 @@ func writeCommon(b *strings.Builder, common map[string][]string) {
 // flagRow is a flag and its line in a list.
 type flagRow struct{ name, text string }
 
-// flagRows returns the flags of a set, without those that every command has.
+// flagRows returns the flags of a set, without those of every command.
 func flagRows(set *pflag.FlagSet) (rows []flagRow) {
 	set.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Name == "help" {
@@ -200,7 +200,7 @@ func flagRows(set *pflag.FlagSet) (rows []flagRow) {
 	return rows
 }
 
-// defaultOf returns what a flag is when nobody says; nothing for what is off or empty.
+// defaultOf returns a flag's default; nothing if it is off or empty.
 func defaultOf(f *pflag.Flag) string {
 	switch f.DefValue {
 	case "", "false", "0", "[]", "0s":
@@ -209,12 +209,12 @@ func defaultOf(f *pflag.Flag) string {
 	return " (`" + strings.Trim(f.DefValue, "[]") + "`)"
 }
 
-// oneLine makes a text fit into a list.
+// oneLine fits a text into a list.
 func oneLine(text string) string {
 	return strings.NewReplacer("\n", " ", "<", "&lt;", "`", "").Replace(text)
 }
 
-// A flag's placeholder says what to write, in a word of the field: never the name of a Go type.
+// A flag's placeholder says what to write, in the field's words: never the name of a Go type.
 func TestPlaceholdersAreNotGoTypes(t *testing.T) {
 	raw := []string{"int", "uint", "float", "string", "strings", "stringArray", "stringToString", "ints", "durations"}
 	var look func(cmd *cobra.Command)

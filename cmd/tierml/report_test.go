@@ -19,8 +19,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// writeRun makes a run's directory: the first n entries of the story's journal, and the cloud's records until a
-// time.
+// writeRun writes a run's directory: the first n entries of the story's journal, and the cloud's records until a time.
 func writeRun(t *testing.T, story journaltest.Story, n int, until time.Time) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,16 +81,14 @@ func TestReportOfAFinishedRun(t *testing.T) {
 	}
 }
 
-// After kill -9 the cloud knows of launches and ends that the journal missed. At whatever entry the journal was
-// cut, both totals agree.
+// After kill -9 the cloud knows of launches and ends that the journal missed. Wherever the journal was cut, both totals agree.
 func TestReportOfAKilledRun(t *testing.T) {
 	story := journaltest.New(2)
 	missed := 0
 	for n := 20; n < len(story.Entries)-1; n += 60 {
 		until := story.Entries[min(n+30, len(story.Entries)-1)].T
 		dir := writeRun(t, story, n, until)
-		// The journal's last line is torn, and prices after it are the journal's to know: give them, as the
-		// job's price history would.
+		// The journal's last line is torn, and later prices are missing with it: supply them, as the job's price history would.
 		path := filepath.Join(dir, "journal.jsonl")
 		file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {

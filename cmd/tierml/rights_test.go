@@ -37,8 +37,8 @@ type right struct {
 	allows func(action string, u use) bool
 }
 
-// actions of a use, all of which must be allowed. Replacing an object of Cloud Storage takes the right to delete it, and an upload that is
-// given up there needs none: cloud.google.com/storage/docs/access-control/iam-permissions.
+// actions of a use, all of which must be allowed. Replacing an object in Cloud Storage requires the right to delete it, and aborting an
+// upload there requires none: cloud.google.com/storage/docs/access-control/iam-permissions.
 var actions = map[string]map[string][]string{
 	"aws": {"get": {"s3:GetObject"}, "list": {"s3:ListBucket"}, "put": {"s3:PutObject"}, "replace": {"s3:PutObject"}, "delete": {"s3:DeleteObject"},
 		"abort": {"s3:AbortMultipartUpload"}},
@@ -46,7 +46,7 @@ var actions = map[string]map[string][]string{
 		"replace": {"storage.objects.create", "storage.objects.delete"}, "delete": {"storage.objects.delete"}, "abort": nil},
 }
 
-// googleRoles are those of Google's roles that the module grants on its bucket: cloud.google.com/storage/docs/access-control/iam-roles.
+// googleRoles are the Google roles that the module grants on its bucket: cloud.google.com/storage/docs/access-control/iam-roles.
 var googleRoles = map[string][]string{
 	"roles/storage.objectViewer":  {"storage.objects.get", "storage.objects.list"},
 	"roles/storage.objectCreator": {"storage.objects.create"},
@@ -61,7 +61,7 @@ func allowed(module string, rights []right, u use) bool {
 	})
 }
 
-// terraformFile returns a file of a module as Terraform reads it.
+// terraformFile returns a parsed file of a module.
 func terraformFile(t *testing.T, path string) *hclsyntax.Body {
 	t.Helper()
 	file, trouble := hclparse.NewParser().ParseHCLFile(path)
@@ -78,7 +78,7 @@ func object(names string, value cty.Value) cty.Value {
 	return value
 }
 
-// amazonRights returns the statements about the bucket of one of terraform/aws's policies.
+// amazonRights returns the statements about the bucket in one of terraform/aws's policies.
 func amazonRights(t *testing.T, policy string) (rights []right) {
 	t.Helper()
 	const bucket = "arn:aws:s3:::bucket"
@@ -113,7 +113,7 @@ func amazonRights(t *testing.T, policy string) (rights []right) {
 	return statements(t, document.Statement)
 }
 
-// statements returns those of a policy that are about the bucket.
+// statements returns those of a policy that concern the bucket.
 func statements(t *testing.T, all []statement) (rights []right) {
 	t.Helper()
 	const bucket = "arn:aws:s3:::bucket"
@@ -143,7 +143,7 @@ func statements(t *testing.T, all []statement) (rights []right) {
 	return rights
 }
 
-// statement is one of IAM's.
+// statement is an IAM statement.
 type statement struct {
 	Sid, Effect      string
 	Action, Resource oneOrMore
@@ -162,12 +162,12 @@ func (w *oneOrMore) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(w))
 }
 
-// wildcards are IAM's: an asterisk stands for any characters, also slashes.
+// wildcards are IAM's: an asterisk matches any characters, including slashes.
 func wildcards(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern)) + "$")
 }
 
-// googleRights returns what terraform/gcp's bindings on the bucket grant an account.
+// googleRights returns what terraform/gcp's bindings on the bucket grant to an account.
 func googleRights(t *testing.T, account string) (rights []right) {
 	t.Helper()
 	const bucket = "projects/_/buckets/bucket"
@@ -206,7 +206,7 @@ func googleRights(t *testing.T, account string) (rights []right) {
 	return rights
 }
 
-// expression compiles a condition of Google's IAM, which is CEL with a function extract, and in access boundaries the prefix that is listed.
+// expression compiles a condition of Google's IAM: CEL with a function extract, and in access boundaries the listed prefix.
 func expression(t *testing.T, text string) func(resource, prefix string) bool {
 	t.Helper()
 	env, err := cel.NewEnv(cel.Variable("resource", cel.MapType(cel.StringType, cel.StringType)), cel.Variable("api", cel.MapType(cel.StringType, cel.StringType)),
@@ -239,7 +239,8 @@ func expression(t *testing.T, text string) func(resource, prefix string) bool {
 	}
 }
 
-// extract returns what stands in a text for a template's name in braces: cloud.google.com/iam/docs/conditions-attribute-reference#extract.
+// extract returns the part of a text that matches a template's name in braces:
+// cloud.google.com/iam/docs/conditions-attribute-reference#extract.
 func extract(s, template string) string {
 	before, rest, _ := strings.Cut(template, "{")
 	_, after, _ := strings.Cut(rest, "}")
@@ -254,7 +255,7 @@ func extract(s, template string) string {
 	return s
 }
 
-// sessionRights returns what the credentials of one run allow, if the role or account that they are made from does, too.
+// sessionRights returns what the credentials of one run allow, provided that the underlying role or account allows it, too.
 func sessionRights(t *testing.T, module, run string) (rights []right) {
 	t.Helper()
 	folder, err := location.Parse(map[string]string{"aws": "s3", "gcp": "gs"}[module] + "://bucket/checkpoints/" + run)
@@ -293,7 +294,7 @@ func sessionRights(t *testing.T, module, run string) (rights []right) {
 	return statements(t, document.Statement)
 }
 
-// runOf returns the run that an object belongs to; empty = to none.
+// runOf returns the run that an object belongs to; empty = none.
 func runOf(name string) string {
 	rest, ok := strings.CutPrefix(name, "checkpoints/")
 	run, _, below := strings.Cut(rest, "/")
@@ -319,7 +320,7 @@ func narrowed(t *testing.T, module string, role []right) (rights []right) {
 	return rights
 }
 
-// machineRights returns those of machines on a module's installation, whatever run they work for.
+// machineRights returns the rights of machines to a module's installation, whatever run they work for.
 func machineRights(t *testing.T, module string) []right {
 	t.Helper()
 	if module == "gcp" {
@@ -328,7 +329,7 @@ func machineRights(t *testing.T, module string) []right {
 	return append(amazonRights(t, "machines_policy"), narrowed(t, module, amazonRights(t, "store_policy"))...)
 }
 
-// With one run's credentials nothing of another's is listed, read or written, whatever the names; nor what no run may write.
+// With one run's credentials nothing of another run can be listed, read or written, whatever the names; nor can what no run may write.
 func TestRunsReachTheirOwnObjectsOnly(t *testing.T) {
 	for _, module := range []string{"aws", "gcp"} {
 		own := sessionRights(t, module, "a-1")

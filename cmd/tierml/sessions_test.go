@@ -18,8 +18,8 @@ import (
 )
 
 // Shell blocks of the pages are typed into bash, all blocks of a page one after another, with the program as a user has it.
-// What a page takes for granted is made by testdata/sessions/PAGE.sh, and what cannot be here (an account, another host) is
-// played by small programs that it writes. In it
+// testdata/sessions/PAGE.sh prepares what a page assumes, and writes small programs that stand in for what cannot be here (an account,
+// another host). In it
 //
 //	#: NEEDS a b        programs besides bash; without them the session is skipped, in CI it fails
 //	#: TYPE x => y      y is typed where the page has x; the page must have it
@@ -153,7 +153,7 @@ func typeSession(t *testing.T, page string, blocks []docstest.Block) {
 	}
 }
 
-// playAccount makes what machines and laptops need of a provider's account, and returns the environment that says where it is.
+// playAccount makes what machines and laptops need from a provider's account, and returns the environment that points to it.
 func playAccount(t *testing.T, s *site, provider string) []string {
 	t.Helper()
 	self, err := os.Executable()
@@ -178,7 +178,7 @@ func playAccount(t *testing.T, s *site, provider string) []string {
 	return nil
 }
 
-// prepareSession makes a folder as a clone of the repository is one: examples, with a demo that is done in seconds.
+// prepareSession makes a folder like a clone of the repository: examples, with a demo that takes seconds.
 func prepareSession(t *testing.T, s *site, program string) {
 	t.Helper()
 	for _, dir := range []string{"bin", "examples/data"} {

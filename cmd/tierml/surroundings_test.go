@@ -16,12 +16,12 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// This file has what goes wrong around a command: the disk, the output, ports, other processes, signals.
+// This file tests what goes wrong around a command: the disk, the output, ports, other processes, signals.
 
 // alone is a job without a cloud.
 const alone = "name: alone\ncloud: none\ntrain: {app: mf, data: ratings.csv, clocks: 8, splits: 12, params: {rank: 4}}\n"
 
-// disk mounts a small file system of memory in a site, with a job without a cloud and its data.
+// disk mounts a small file system in memory in a site, with a job without a cloud and its data.
 func (s *site) disk() (dir string) {
 	s.t.Helper()
 	dir = s.path("disk")
@@ -41,7 +41,7 @@ func (s *site) disk() (dir string) {
 	return dir
 }
 
-// refuses runs commands in a folder where nothing can be written: each says why and what to do, and leaves the folder as it was.
+// refuses runs commands in an unwritable folder: each says why and what to do, and leaves the folder as it was.
 func (s *site) refuses(dir, want string, more ...[]string) {
 	s.t.Helper()
 	before := names(s.t, dir)
@@ -78,7 +78,7 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// fill leaves room for some bytes on a disk.
+// fill leaves only some bytes free on a disk.
 func fill(t *testing.T, dir string, room int) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(dir, "filler"))
@@ -111,7 +111,7 @@ func TestDiskIsFull(t *testing.T) {
 	fill(t, dir, 0)
 	s.refuses(dir, "no space left on device; make room on that disk, or choose a place on another one, and start again")
 
-	// A disk that fills up while a model is trained loses nothing: the model is saved elsewhere.
+	// If a disk fills up while a model is trained, nothing is lost: the model is saved elsewhere.
 	fill(t, dir, 4096) // the copy of the job file
 	cmd := exec.Command(builtBinary(t), "train", "alone.yaml")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+s.dir)
@@ -128,7 +128,7 @@ func TestDiskIsFull(t *testing.T) {
 	}
 }
 
-// A disk that fills up while a run is under way ends it, whichever file is written next, and nothing is lost.
+// If a disk fills up during a run, the run ends, whichever file is written next, and nothing is lost.
 func TestDiskFillsDuringARun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -189,7 +189,7 @@ func contents(t *testing.T, path string) []byte {
 	return text
 }
 
-// Commands whose reader goes away, as in `tierml ... | head -1`, end without a word about their own code, and what they write is whole.
+// Commands whose output is closed, as in `tierml ... | head -1`, end without messages about it, and the files that they write are complete.
 func TestReaderGoesAway(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -258,7 +258,7 @@ func TestPortIsTaken(t *testing.T) {
 	}
 }
 
-// Commands at the same time have directories of their own; a file that they share is one of theirs, whole.
+// Commands that run at the same time have directories of their own; a file that they share is complete, from one command.
 func TestTrainingsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -280,7 +280,7 @@ func TestTrainingsAtOnce(t *testing.T) {
 	}
 }
 
-// In whatever phase a run is ended, in order or not, nothing runs on, no directory is unusable, and the job has its model in the end.
+// In whatever phase a run is ended, in order or not, nothing keeps running, no directory is unusable, and the job has its model in the end.
 func TestEndedInEachPhase(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []string{"before the journal", "starting", "saving", "ended"} {
@@ -291,7 +291,7 @@ func TestEndedInEachPhase(t *testing.T) {
 				job := s.job(choices{Clocks: 12, Speed: 120, Flops: 100_000})
 				run := s.start("run", "-y", job)
 				s.inPhase(phase)
-				_ = run.cmd.Process.Signal(signal) // it may be over
+				_ = run.cmd.Process.Signal(signal) // it may have ended
 				<-run.ended
 				s.nothingRuns()
 				if _, err := os.Stat(s.path(rundir.Root)); err == nil && strings.Contains(run.out.String(), "before anything was started") {
@@ -303,7 +303,7 @@ func TestEndedInEachPhase(t *testing.T) {
 	}
 }
 
-// inPhase waits for a phase of the run small-1, which may be over when it returns.
+// inPhase waits for a phase of the run small-1, which may have passed when it returns.
 func (s *site) inPhase(phase string) {
 	s.t.Helper()
 	s.poll(phase, func() bool {
@@ -316,7 +316,7 @@ func (s *site) inPhase(phase string) {
 	})
 }
 
-// finishes resumes the run small-1 if there is something to resume, and starts the job again if it had not begun.
+// finishes resumes the run small-1 if there is something to resume, and otherwise starts the job again.
 func (s *site) finishes(job string) {
 	s.t.Helper()
 	again := s.start("run", "-y", "--resume", filepath.Join(rundir.Root, "small-1"))

@@ -38,7 +38,7 @@ func shellLines(t *testing.T, page string) (lines []string) {
 	return lines
 }
 
-// Every call in every page is one that the program takes: command, arguments and flags.
+// Every call in every page is valid: command, arguments and flags.
 func TestCallsInPages(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -57,7 +57,7 @@ func TestCallsInPages(t *testing.T) {
 	}
 }
 
-// What a tutorial has Terraform set are variables of its module, and all those that have no default.
+// Tutorials set only variables that the Terraform module has, and all those without defaults.
 func TestTutorialsSetWhatModulesNeed(t *testing.T) {
 	declared := regexp.MustCompile(`(?ms)^variable "(\w+)" \{\n(.*?)^\}`)
 	assigned := regexp.MustCompile(`(?m)^(\w+) = `)
@@ -81,7 +81,7 @@ func TestTutorialsSetWhatModulesNeed(t *testing.T) {
 	}
 }
 
-// fakeEC2 returns a cloud that sells the tutorial's machines now, at an even price for a month.
+// fakeEC2 returns a cloud that sells the tutorial's machines now, at a constant price for a month.
 func fakeEC2(t *testing.T) (endpoint string) {
 	t.Helper()
 	rules, err := market.Rules("ec2-now")

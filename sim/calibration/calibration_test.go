@@ -41,7 +41,7 @@ func run() []journal.Entry {
 	return append(out, journal.Entry{T: at, Kind: journal.Notice, Instance: "a", Pool: spot, Deadline: &deadline})
 }
 
-// A run of programs has no clocks: the rest is measured.
+// A run of programs has no clocks: everything else is measured.
 func TestMeasurePrograms(t *testing.T) {
 	entries := run()
 	entries[0].Details, _ = json.Marshal(journal.StartDetails{Name: "own", Program: &journal.ProgramDetails{},
@@ -77,7 +77,7 @@ func TestMeasure(t *testing.T) {
 	near("machines", c.Machines, 1)
 	near("start", c.Start, 200)
 	near("notice", c.NoticeLag, 200)
-	if c.Clocks != 39 { // not the first, which began before
+	if c.Clocks != 39 { // not the first, which began earlier
 		t.Errorf("%d clocks were measured", c.Clocks)
 	}
 	path := filepath.Join(t.TempDir(), "calibration.json")
@@ -98,7 +98,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// Clocks that were faster than their declared work tell nothing about what a clock takes besides it.
+// Clocks faster than their declared work reveal nothing about the overhead of a clock.
 func TestClocksBelowTheirWork(t *testing.T) {
 	entries := run()
 	for i := range entries {

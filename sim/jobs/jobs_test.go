@@ -25,12 +25,12 @@ func cluster(count, vcpus int) (hosts []sched.Host) {
 	return hosts
 }
 
-// work returns a job of this many units that takes seconds with them; more do not help.
+// work returns a job of this many units, which takes seconds with all; more units do not help.
 func work(id string, arrives, seconds float64, units int) Script {
 	return Script{ID: id, Arrives: arrives, Demand: sched.Resources{1}, Workers: units, MostWorkers: units, LeastWorkers: units, Clock: sched.Fit{float64(units) * seconds / 10}, Total: 10}
 }
 
-// steady buys what is wanted in one pool at a bid.
+// steady buys what is wanted in one pool at a fixed bid.
 type steady struct {
 	bid  market.USD
 	pool market.Pool
@@ -69,8 +69,8 @@ func onePool(t *testing.T, rules string, minutes map[int]float64) *Market {
 		Policy: steady{market.Dollar / 2, pool}, Rules: book, Most: 100, AskEvery: 5 * time.Minute}
 }
 
-// Jobs that ask for 4 units each on machines of 4, as long as the price is within the bid: hours are paid when they begin, the one in
-// which the provider takes a machine back is free, and what was done before counts.
+// Jobs of 4 units each on machines of 4, as long as the price is within the bid: hours are paid in advance, the hour in which the provider
+// takes a machine back is free, and earlier work counts.
 func TestBillsAndEvictions(t *testing.T) {
 	cfg := Config{Policy: sched.DRF{}, Jobs: []Script{work("a", 0, 90*60, 4)}, Market: onePool(t, "ec2-2017", map[int]float64{})}
 	r, err := Run(cfg)
@@ -80,7 +80,7 @@ func TestBillsAndEvictions(t *testing.T) {
 	if r.End != 90*60 || r.Bill.Machines != 1 || r.Bill.Transient != market.Dollar/5 || math.Abs(r.Bill.VCPUHours-6) > 1e-9 {
 		t.Errorf("calm: ends at %v, %+v", r.End, r.Bill)
 	}
-	// At minute 70 the price passes the bid for 40 minutes: 70 minutes are done; the second hour is free. Then 20 minutes more.
+	// At minute 70 the price exceeds the bid for 40 minutes: 70 minutes are done; the second hour is free. Then 20 minutes more.
 	cfg.Market = onePool(t, "ec2-2017", map[int]float64{70: 2, 110: .2})
 	if r, err = Run(cfg); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestBillsAndEvictions(t *testing.T) {
 	if want := 90 * 60.; s.Mean != 130*60 || s.LeastMean != want {
 		t.Errorf("mean %v, at least %v, want %v", s.Mean, s.LeastMean, want)
 	}
-	// A vCPU hour costs 2.5 cents at the least, and the job takes 6.
+	// A vCPU hour costs at least 2.5 cents, and the job needs 6.
 	if math.Abs(dollars(s.LeastDollars)-.15) > 1e-6 {
 		t.Errorf("it cannot cost less than %v", s.LeastDollars)
 	}
@@ -102,7 +102,7 @@ func TestBillsAndEvictions(t *testing.T) {
 	}
 }
 
-// A machine that is too many goes when its paid hour ends and not before, and one more job does not buy another meanwhile.
+// A surplus machine is released when its paid hour ends, not before, and a new job does not buy another meanwhile.
 func TestPaidHoursAreUsed(t *testing.T) {
 	cfg := Config{Policy: sched.FIFO{}, Jobs: []Script{work("a", 0, 600, 4), work("b", 1800, 600, 4), work("c", 7200, 600, 4)}, Market: onePool(t, "ec2-2017", nil)}
 	r, err := Run(cfg)
@@ -114,7 +114,7 @@ func TestPaidHoursAreUsed(t *testing.T) {
 	}
 }
 
-// With PlanEvery what happens shortly after a plan waits for the next.
+// With PlanEvery, events shortly after a plan wait for the next.
 func TestPlansAreApart(t *testing.T) {
 	cfg := Config{Policy: sched.FIFO{}, Hosts: cluster(4, 4), PlanEvery: 60, Jobs: []Script{work("a", 0, 600, 4), work("b", 10, 600, 4), work("c", 20, 600, 4)}}
 	r, err := Run(cfg)
@@ -141,14 +141,14 @@ func TestLosses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Half an hour with 8 workers, then with 4: 30 + 60 minutes; the gang waits for 8, which it gets no more.
+		// Half an hour with 8 workers, then with 4: 30 + 60 minutes; the gang waits for 8, which it never gets.
 		if got := r.Outcomes[0]; gang != r.GivenUp || !gang && got.Ended != 90*60 || got.Evicted != 1 {
 			t.Errorf("gang %v: %+v", gang, got)
 		}
 	}
 }
 
-// both buys one machine in each pool at the beginning.
+// both buys one machine in each pool at the start.
 type both struct{}
 
 func (both) Name() string { return "both" }
@@ -200,7 +200,7 @@ func TestBoundsHold(t *testing.T) {
 	}
 }
 
-// Shortest first, compared with every order of small cases that all come at 0.
+// Shortest first, compared with every order of small cases that all arrive at 0.
 func TestShortestFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for range 200 {
@@ -221,7 +221,7 @@ func TestShortestFirst(t *testing.T) {
 			t.Fatalf("%v: %v, want %v", work, got, least)
 		}
 	}
-	// A long one is put off for a short one that comes later: 10 s and 1 s from second 2 end at 11 and 3.
+	// A long job is postponed for a short one that arrives later: 10 s and 1 s from second 2 end at 11 and 3.
 	if got := shortestFirst([]portion{{0, 10}, {2, 1}}); got != 12 {
 		t.Error(got)
 	}
@@ -276,7 +276,7 @@ func TestReadArrivals(t *testing.T) {
 	}
 }
 
-// Run times are drawn among those of jobs of the same size, and never longer than requested.
+// Run times are drawn from jobs of the same size, and never longer than requested.
 func TestTraced(t *testing.T) {
 	tr := Traced{Arrivals: []Arrival{{"", 100, 2, 0}, {"", 160, 1, 50}}, Slot: 1, Serial: .2, Stretch: 3, Longest: 500}
 	for i := range 20 {
@@ -296,7 +296,7 @@ func TestTraced(t *testing.T) {
 	}
 }
 
-// A study's cells do not depend on the order of computing them, and have intervals.
+// A study's cells do not depend on the order of computation, and have intervals.
 func TestStudy(t *testing.T) {
 	s := Study{Schedulers: []string{"fifo", "h"}, Runs: 3, Seed: 5, Sweep: true, Resize: 46, Restart: 370,
 		Draw:   func(seed uint64) ([]Script, error) { s := EPS(180); s.Trials = 12; return s.Jobs(seed), nil },
@@ -324,7 +324,7 @@ func TestFigureOf(t *testing.T) {
 	}
 }
 
-// Every trial ends, finished or stopped, and one scheduler looks at deadlines: more jobs meet theirs.
+// Every trial ends, finished or stopped; a scheduler that considers deadlines meets more.
 func TestEveryJobIsCounted(t *testing.T) {
 	s := Study{Schedulers: []string{"asha", "h", "marginal", "deadline"}, Runs: 2, Sweep: true, Slacks: []float64{1.5, 6},
 		Draw:   func(seed uint64) ([]Script, error) { s := EPS(600); s.Trials = 20; return s.Jobs(seed), nil },
@@ -343,7 +343,7 @@ func TestEveryJobIsCounted(t *testing.T) {
 	}
 }
 
-// The fixed cluster is as large in the mean as the one that followed the jobs.
+// The fixed cluster's size is the mean of the one that followed the jobs.
 func TestFixedAtTheMean(t *testing.T) {
 	m := onePool(t, "ec2-2017", nil)
 	s := Study{Draw: func(uint64) ([]Script, error) { return []Script{work("a", 0, 7000, 4), work("b", 0, 3500, 4)}, nil }}

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// c3 returns the market of c3 in the spring of 2014, a time of high and low prices, with runs that begin evenly over it.
+// c3 returns the market of c3 in the spring of 2014, a time of high and low prices, with runs that start at even intervals.
 func c3(t *testing.T, runs int) Buyer {
 	t.Helper()
 	m := &local.Market{}
@@ -45,7 +45,7 @@ func c3(t *testing.T, runs int) Buyer {
 	return b
 }
 
-// someArrivals are 60 jobs of one unit to eight, ten minutes apart, of an hour in the median.
+// someArrivals are 60 jobs of one to eight units, ten minutes apart, with a median of an hour.
 func someArrivals(seed uint64) ([]Script, error) {
 	r := rand.New(rand.NewPCG(seed, 60))
 	tr := Traced{Slot: 1, Serial: .1, Stretch: 4, Longest: 12 * 3600}
@@ -57,7 +57,7 @@ func someArrivals(seed uint64) ([]Script, error) {
 	return tr.Jobs(seed)
 }
 
-// What prices bring `feedback`, on the same jobs and prices: percent that jobs end sooner, and that it costs more.
+// What prices gain `feedback`, on the same jobs and prices: by how many percent jobs end sooner, and cost more.
 func TestPricesMakeJobsEndSooner(t *testing.T) {
 	const runs = 16 // with six, the intervals cross the bounds for half of all seeds
 	buyer := c3(t, runs)
@@ -96,7 +96,7 @@ func TestPricesMakeJobsEndSooner(t *testing.T) {
 	}
 }
 
-// The scheduler's wish is followed, within the bounds of the market, and is recomputed as prices change.
+// The fleet follows the scheduler's wish, within the bounds of the market, and the wish is recomputed as prices change.
 func TestTheFleetFollowsThePlan(t *testing.T) {
 	m := onePool(t, "ec2-2017", map[int]float64{60: .5})
 	m.OnDemand = Offer{Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 2}}

@@ -11,7 +11,7 @@ import (
 
 var start = time.Date(2016, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// calm returns one pool at an even price: ten machines that do a unit of work an hour each for $0.10.
+// calm returns one pool at a constant price: ten machines that each do a unit of work an hour for $0.10.
 func calm(t *testing.T, book string) Config {
 	t.Helper()
 	rules, err := market.Rules(book)
@@ -49,17 +49,17 @@ func within(t *testing.T, what string, got, low, high float64) {
 	}
 }
 
-// TestCalm: at an even price, machines cost their hours, the start-up of each and no more.
+// TestCalm: at a constant price, machines cost their hours, their start-ups and no more.
 func TestCalm(t *testing.T) {
-	// Ten machines for eight hours are 80 units. In 24 h a single start-up of 5 min need be paid: 0.1 x (80 + 5/60 x 4 or so).
+	// Ten machines for eight hours are 80 units. In 24 h only one start-up of 5 min must be paid: 0.1 x (80 + 5/60 x 4 or so).
 	within(t, "no reliable machines", cost(t, calm(t, "ec2-2017"), 80), 7.95, 8.1)
 	within(t, "by the second", cost(t, calm(t, "ec2-now"), 80), 7.95, 8.1)
-	// A reliable machine at $1 an hour is wanted for 9 hours at least, as 8 h of work and a start-up do not fit into 8,
-	// unless fleets overlap: each that leaves works on to the end of its hour, and another one has started up meanwhile.
+	// A reliable machine at $1 an hour is needed for 9 hours at least, as 8 h of work and a start-up do not fit into 8, unless fleets
+	// overlap: each fleet works to the end of its hour, and another has started up meanwhile.
 	c := calm(t, "ec2-2017")
 	c.Reliable = Reliable{PerHour: market.Dollar, Stand: 5 * time.Minute}
 	within(t, "with a reliable machine", cost(t, c, 80), 13, 17.1)
-	// Not so when another fleet may only be bought shortly before the hour of the first one ends.
+	// Not if another fleet may only be bought shortly before the hour of the first one ends.
 	c.Exchange = 5 * time.Minute
 	within(t, "with a reliable machine, one fleet at a time", cost(t, c, 80), 16.95, 17.1)
 	c = calm(t, "ec2-now")
@@ -77,13 +77,13 @@ func TestInterrupted(t *testing.T) {
 	})
 	// 55 min of ten machines are 9.2 units.
 	within(t, "9 units", cost(t, c, 9), 0, 0)
-	// Two fleets, one of which leaves, may both be interrupted; half a unit of 19 is to be paid.
+	// Two fleets, one of which leaves, may both be interrupted; half a unit of 19 must be paid.
 	within(t, "19 units", cost(t, c, 19), 0.045, 0.055)
 	c.Options[0].Bid = 3 * market.Dollar // a lower bid is interrupted, too
 	within(t, "9 units at a lower bid", cost(t, c, 9), 0, 0)
 }
 
-// TestDearerIsNotCheaper: no price raised, no work added makes a run cheaper.
+// TestDearerIsNotCheaper: no higher price and no added work makes a run cheaper.
 func TestDearerIsNotCheaper(t *testing.T) {
 	c := restless(t, "ec2-2017")
 	o, err := New(c)
@@ -124,8 +124,7 @@ func TestDearerIsNotCheaper(t *testing.T) {
 	}
 }
 
-// TestOrderOfStarts: what a start costs does not depend, but for the steps between prices of work, on earlier queries
-// for starts.
+// TestOrderOfStarts: except for the steps between prices of work, what a start costs does not depend on earlier queries for starts.
 func TestOrderOfStarts(t *testing.T) {
 	o, err := New(restless(t, "ec2-2017"))
 	if err != nil {
@@ -142,8 +141,8 @@ func TestOrderOfStarts(t *testing.T) {
 	}
 }
 
-// brute finds the cheapest run of one machine at a time by trying everything that can be done at every `every`-th
-// minute, with the rule book's own bills. Its runs keep to what one place may do.
+// brute finds the cheapest run of one machine at a time by trying every possible action at every `every`-th minute, with the rule book's
+// own bills. Its runs follow the rules for one slot.
 type brute struct {
 	Config
 	rules market.RuleBook
@@ -175,7 +174,7 @@ func (b *brute) search(now time.Time, done, paid float64) {
 	}
 }
 
-// hold tries every length of time for which a machine is held.
+// hold tries every duration for which a machine is held.
 func (b *brute) hold(option Option, bid market.USD, launched time.Time, done, paid float64, upkeep func(time.Time) float64) {
 	taken := launched.Add(1000 * time.Hour)
 	if crossing, ok := option.Prices.FirstAbove(launched, bid); ok {
@@ -205,7 +204,7 @@ func (b *brute) hold(option Option, bid market.USD, launched time.Time, done, pa
 				next = next.Add(b.every)
 			}
 			b.search(next, done+worked, paid+bill)
-			// Another one may have been bought before the hour of this one was over, and still be starting.
+			// Another one may have been bought before this one's hour ended, and still be starting.
 			if held := u.End.Sub(launched); u.EndedBy == market.ByUser && b.Terms.Increment > 0 && held%time.Hour == 0 && b.Exchange >= b.every {
 				b.search(next.Add(-b.every), done+worked, paid+bill)
 			}
@@ -216,7 +215,7 @@ func (b *brute) hold(option Option, bid market.USD, launched time.Time, done, pa
 	}
 }
 
-// TestAgainstBruteForce: no run that can be found by trying is cheaper than the oracle, and the best is not far dearer.
+// TestAgainstBruteForce: no run found by brute force is cheaper than the oracle, and the best is not much dearer.
 func TestAgainstBruteForce(t *testing.T) {
 	for _, book := range []string{"ec2-2017", "ec2-now"} {
 		t.Run(book, func(t *testing.T) {
@@ -277,7 +276,7 @@ func small(t *testing.T, book string, seed uint64) *brute {
 	return b
 }
 
-// TestClairvoyant: at each instant the option whose work costs least does it.
+// TestClairvoyant: at each instant the option with the cheapest work does it.
 func TestClairvoyant(t *testing.T) {
 	begin := time.Date(2021, 4, 1, 0, 0, 0, 0, time.UTC)
 	prices := func(hourCents ...int) *market.History {
@@ -292,7 +291,7 @@ func TestClairvoyant(t *testing.T) {
 		{Prices: prices(1, 16, 3, 120, 5, 2), Bid: market.Dollar, Machines: 4, Rate: 8},
 		{Prices: prices(-1, 50), Machines: 8, Rate: 4},
 	}
-	// Per work of 32 an hour: 10 cents x 8, from 1 h on 16 x 4, from 3 h on 40 x 8, from 4 h on 12 x 8, from 5 h on 2 x 4.
+	// For 32 of work an hour: 10 cents x 8, from 1 h on 16 x 4, from 3 h on 40 x 8, from 4 h on 12 x 8, from 5 h on 2 x 4.
 	for hours, cents := range map[int]int{1: 80, 2: 144, 3: 208, 4: 528, 5: 624, 7: 640} {
 		cost, known := Clairvoyant(fleets, begin, float64(32*hours))
 		if want := market.USD(cents) * market.Dollar / 100; !known || max(cost, want)-min(cost, want) > 10 {

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// restless returns a price that is above the bid for two hours of each day, and doubles from a day before the job's start on.
+// restless returns a price that exceeds the bid for two hours of each day, and doubles from a day before the job's start.
 func restless(hour int) int {
 	price := 40 + hour%24*3
 	if hour%24 >= 22 || hour%24 <= -2 {
@@ -44,7 +44,7 @@ func decided(t *testing.T, c *Chooser, at time.Time) planner.Choice {
 	return choice
 }
 
-// TestAutoDoesNotKnowTheFuture: what is decided at a time is the same whatever prices come after it.
+// TestAutoDoesNotKnowTheFuture: a decision at a time is the same whatever prices come later.
 func TestAutoDoesNotKnowTheFuture(t *testing.T) {
 	cfg, _ := pastJob(t, restless)
 	at := cfg.Start.Add(-5 * 24 * time.Hour)
@@ -64,7 +64,7 @@ func TestAutoDoesNotKnowTheFuture(t *testing.T) {
 	}
 }
 
-// TestAutoIsThePolicyItChooses: the row of auto has at each start what the chosen policy's has.
+// TestAutoIsThePolicyItChooses: at each start the row of auto equals that of the chosen policy.
 func TestAutoIsThePolicyItChooses(t *testing.T) {
 	cfg, _ := pastJob(t, restless)
 	cfg.Faults = nil
@@ -92,7 +92,7 @@ func TestAutoIsThePolicyItChooses(t *testing.T) {
 	}
 }
 
-// TestAutoKeepsTrials: another chooser of the same job simulates nothing, one of another job or of other prices does.
+// TestAutoKeepsTrials: another chooser for the same job simulates nothing, one for another job or other prices does.
 func TestAutoKeepsTrials(t *testing.T) {
 	folder := t.TempDir()
 	simulated := func(change func(*sim.Config)) (n int, choice planner.Choice) {
@@ -121,7 +121,7 @@ func TestAutoKeepsTrials(t *testing.T) {
 	}
 }
 
-// Without enough of a past the default is taken, and the plan says so.
+// Without enough history the default is used, and the plan says so.
 func TestAutoWithoutHistory(t *testing.T) {
 	cfg, _ := pastJob(t, restless)
 	choice := decided(t, chooser(t, cfg), cfg.Start.Add(-29*24*time.Hour))
@@ -130,8 +130,7 @@ func TestAutoWithoutHistory(t *testing.T) {
 	}
 }
 
-// A run that is given up continues at its own pace and prices: what is left of it is not bought on demand at
-// once.
+// A run that is given up continues at its own pace and prices: the rest is not bought on demand at once.
 func TestGivenUpTrialsKeepTheirPace(t *testing.T) {
 	cfg, _ := pastJob(t, restless)
 	done := sim.Result{Outcome: "failed", Cost: market.Dollar, Runtime: 10 * time.Hour, Clocks: int64(cfg.Job.Clocks) / 4}

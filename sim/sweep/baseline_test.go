@@ -9,13 +9,13 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// What a plan compares with is the work of policy on-demand: with few machines, where computing decides, and with many, where clocks
-// take longer than their share of it. The policy's run has a start and an end in addition.
+// A plan compares with the work of policy on-demand: with few machines, where computation dominates, and with many, where clocks take
+// longer than their share of it. The policy's run has a start and an end in addition.
 func TestBaselineIsThePolicysWork(t *testing.T) {
 	for _, machines := range []int{16, 200, 1000} {
 		cfg := demo(t)
 		var err error
-		if cfg.Rules, err = market.Rules("ec2-now"); err != nil { // by the second
+		if cfg.Rules, err = market.Rules("ec2-now"); err != nil { // per second
 			t.Fatal(err)
 		}
 		cfg.Job.Splits, cfg.Equivalent.Count, cfg.Want = 2001, machines, bidding.Want{Machines: machines}
@@ -39,7 +39,7 @@ func TestBaselineIsThePolicysWork(t *testing.T) {
 	}
 }
 
-// Splits that machines cannot share evenly make them wait, and more machines than splits have no work.
+// Splits that cannot be shared evenly make machines wait, and machines beyond the number of splits have no work.
 func TestBaselineWaitsForTheLongest(t *testing.T) {
 	cfg := demo(t)
 	cfg.Timing.Clock = 0

@@ -17,8 +17,8 @@ func BenchmarkStart8h(b *testing.B) {
 	}
 }
 
-// BenchmarkSweep is a dry run of 8 hours from starts all over the trace, by the three policies, on all cores. Its figure
-// is starts/s: runs of a policy from a start.
+// BenchmarkSweep is a dry run of 8 hours from starts all over the trace, by the three policies, on all cores. Its metric is starts/s: runs
+// of a policy from a start.
 func BenchmarkSweep(b *testing.B) {
 	plan := Experiment{
 		Job: demo(b), Policies: []string{"on-demand", "tierml", "tierml-noswitch"}, Hours: []time.Duration{8 * time.Hour},

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// tenfold returns a job with ten times the machines, and ten times the supply.
+// tenfold returns a job with ten times the machines and supply.
 func tenfold(cfg sim.Config) sim.Config {
 	cfg.Want.VCPU *= 10
 	cfg.Job.Splits *= 10
@@ -24,7 +24,7 @@ func tenfold(cfg sim.Config) sim.Config {
 	return cfg
 }
 
-// meanOf returns the cost and time of some starts by a policy, the last 60 hours before prices end.
+// meanOf returns the mean cost and time of some starts by a policy, the latest 60 hours before prices end.
 func meanOf(t *testing.T, cfg sim.Config, policy string, starts int) (cost, hours float64) {
 	t.Helper()
 	var end time.Time
@@ -48,8 +48,8 @@ func meanOf(t *testing.T, cfg sim.Config, policy string, starts int) (cost, hour
 	return cost, hours
 }
 
-// TestBundlesCostAsMachinesDo: the same job by machines and in bundles, in markets of all characters. One start more or less on demand is
-// some hundredths of four.
+// TestBundlesCostAsMachinesDo: the same job by machines and in bundles, in markets of all characters. One on-demand start more or less
+// changes the mean of four by some hundredths.
 func TestBundlesCostAsMachinesDo(t *testing.T) {
 	var off, of float64
 	for seed, c := range characters {
@@ -72,7 +72,7 @@ func TestBundlesCostAsMachinesDo(t *testing.T) {
 	}
 }
 
-// TestBundlesLeaveTheSame: what a job declares reaches its bundles, in their measure.
+// TestBundlesLeaveTheSame: what a job declares reaches its bundles, scaled.
 func TestBundlesLeaveTheSame(t *testing.T) {
 	cfg, _ := pastJob(t, always)
 	pool := cfg.Pools[0].Pool

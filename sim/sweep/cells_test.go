@@ -17,14 +17,14 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// cell is a market on which policies are compared: two types of one family in one zone, by one trace.
+// cell is a market for comparing policies: two types of one family in one zone, with one trace.
 type cell struct {
 	name      string
 	crossings int // of the on-demand price, upwards, by both
 	job       sim.Config
 }
 
-// cellJob wants as many vCPUs as 16 machines of the first type have, of any of the spot pools or on demand.
+// cellJob requests the vCPUs of 16 machines of the first type, from any of the spot pools or on demand.
 func cellJob(rules market.RuleBook, spot ...bidding.Candidate) sim.Config {
 	onDemand := func(c bidding.Candidate) bidding.Candidate {
 		c.Pool.Class, c.History, c.Availability = market.OnDemand, market.Constant(c.Type.OnDemand), nil
@@ -61,7 +61,7 @@ func crossings(c bidding.Candidate) (n int) {
 	return n
 }
 
-// reader reads a file, unpacked.
+// reader reads a file, decompressed.
 func reader(t *testing.T, name string) io.Reader {
 	t.Helper()
 	file, err := os.Open(name)
@@ -83,7 +83,7 @@ func reader(t *testing.T, name string) io.Reader {
 	return unpacked
 }
 
-// recordedPools returns the spot pools of a recording whose types a catalog knows, by pool.
+// recordedPools returns the spot pools of a recording whose types are in a catalog, by pool.
 func recordedPools(t *testing.T, traceFile, catalogFile string) (pools []bidding.Candidate) {
 	t.Helper()
 	recorded, err := trace.Read(reader(t, traceFile), trace.Options{})
@@ -103,8 +103,7 @@ func recordedPools(t *testing.T, traceFile, catalogFile string) (pools []bidding
 	return pools
 }
 
-// recordings are prices of many years with the catalog nearest in time. They are not shipped: where they are not there,
-// the test below is skipped.
+// recordings are prices of many years with the catalog nearest in time. They are not shipped: without them, the test below is skipped.
 var recordings = [][2]string{
 	{"aws-regions-us-2009-2011", "2015-04-02"},
 	{"aws-us-west-1a-c3-2014", "2015-04-02"},
@@ -115,7 +114,7 @@ var recordings = [][2]string{
 	{"aws-us-east-1-2021-03-to-04", "2022-06-22"},
 }
 
-// spread takes at most `most` of a list, evenly from its first to its last.
+// spread returns at most `most` items of a list, evenly from its first to its last.
 func spread(all []cell, most int) (some []cell) {
 	if len(all) <= most {
 		return all

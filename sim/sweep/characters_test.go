@@ -17,14 +17,14 @@ import (
 	"github.com/tierml/tierml/market/trace"
 )
 
-// character is a kind of market that few recordings are of, or none.
+// character is a kind of market that few or no recordings have.
 type character struct {
 	name  string
-	pools int // the most
-	// draw gives a pool's prices over some days, in parts of its on-demand price. Pools that move together share their seed.
+	pools int // maximum
+	// draw generates a pool's prices over some days, as fractions of its on-demand price. Pools that move together share their seed.
 	draw     func(r *rand.Rand, days int, tell func(at time.Duration, share float64))
 	together bool
-	scarce   bool // machines are taken for want of capacity, not by price
+	scarce   bool // machines are taken for lack of capacity, not by price
 }
 
 var characters = []character{
@@ -39,7 +39,7 @@ var characters = []character{
 	}},
 	{name: "spikes of minutes", pools: 3, draw: func(r *rand.Rand, days int, tell func(time.Duration, float64)) {
 		for at := time.Duration(0); at < daysOf(days); at += soon(r, 4*time.Hour) {
-			for range 1 + r.IntN(3)*r.IntN(3) { // some come one after the other
+			for range 1 + r.IntN(3)*r.IntN(3) { // some in succession
 				tell(at, 1+9*r.Float64())
 				at += soon(r, 90*time.Second)
 				tell(at, 0.1+0.3*r.Float64())
@@ -74,7 +74,7 @@ var characters = []character{
 	}},
 }
 
-// smooth is how prices move since bids are gone: by little, some times a day.
+// smooth generates prices as they are since bids were abolished: small moves, several times a day.
 func smooth(r *rand.Rand, days int, tell func(time.Duration, float64)) {
 	share := 0.25 + 0.5*r.Float64()
 	for at := time.Duration(0); at < daysOf(days); at += soon(r, 6*time.Hour) {
@@ -85,12 +85,12 @@ func smooth(r *rand.Rand, days int, tell func(time.Duration, float64)) {
 
 func daysOf(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
-// soon returns a time of exponential length, and a second at least.
+// soon returns an exponentially distributed time of at least a second.
 func soon(r *rand.Rand, mean time.Duration) time.Duration {
 	return time.Second + time.Duration(r.ExpFloat64()*float64(mean)).Truncate(time.Second)
 }
 
-// TestGuaranteesOnOtherMarkets needs no data. The markets are written in a form of recordings, and read again.
+// TestGuaranteesOnOtherMarkets needs no data. The markets are written in a form of recordings, and read back.
 func TestGuaranteesOnOtherMarkets(t *testing.T) {
 	n, seed := guaranteesWanted()
 	for k, c := range characters {
@@ -103,21 +103,21 @@ func TestGuaranteesOnOtherMarkets(t *testing.T) {
 	}
 }
 
-// TestGuaranteesThatWereBroken: markets in which runs once cost 1.52 to 1.90 times what they do on demand.
+// TestGuaranteesThatWereBroken: markets in which runs once cost 1.52 to 1.90 times as much as on demand.
 func TestGuaranteesThatWereBroken(t *testing.T) {
 	try := func(policy string, r *rand.Rand, c cell) {
 		t.Helper()
 		checkGuarantees(t, slices.DeleteFunc(drawGuarantees(r, c, 4), func(g guarantee) bool { return g.cfg.Policy.Name() != policy }))
 	}
-	r := rand.New(rand.NewPCG(42, 2)) // dear machines that were starting were replaced
+	r := rand.New(rand.NewPCG(42, 2)) // dear machines were replaced while they started
 	try("capacity", r, drawnCell(t, r))
-	r = rand.New(rand.NewPCG(42, 16005)) // a fleet on demand and more spot machines than splits, side by side
+	r = rand.New(rand.NewPCG(42, 16005)) // a fleet on demand along with more spot machines than splits
 	try("cost-per-work", r, characters[4].drawn(t, r))
-	r = rand.New(rand.NewPCG(45, 2002)) // a dear machine took the place of one that served, and nobody looked at what is spent
+	r = rand.New(rand.NewPCG(45, 2002)) // a dear machine replaced one that served, and spending was not checked
 	try("cost-per-work", r, characters[1].drawn(t, r))
 }
 
-// drawn returns a market of the character.
+// drawn returns a random market of the character.
 func (c *character) drawn(t *testing.T, r *rand.Rand) cell {
 	t.Helper()
 	rules, err := market.Rules([]string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot", "gce-preemptible"}[r.IntN(5)])
@@ -156,7 +156,7 @@ func (c *character) drawn(t *testing.T, r *rand.Rand) cell {
 	return cell{name: c.name, job: cellJob(rules, pools...)}
 }
 
-// recordedAs writes markets as CSV, as EC2 tells them, or into a price store, and reads them again.
+// recordedAs writes markets as CSV, in EC2's form, or to a price store, and reads them back.
 func recordedAs(t *testing.T, form int, markets []trace.Market) []trace.Market {
 	t.Helper()
 	var file bytes.Buffer
@@ -173,7 +173,7 @@ func recordedAs(t *testing.T, form int, markets []trace.Market) []trace.Market {
 					"ProductDescription": trace.LinuxUNIX, "SpotPrice": p.Price.String(), "Timestamp": p.At.Format("2006-01-02T15:04:05+00:00")})
 			}
 		}
-		slices.Reverse(records) // EC2 tells the newest first
+		slices.Reverse(records) // EC2 lists the newest first
 		err = json.NewEncoder(&file).Encode(map[string]any{"SpotPriceHistory": records})
 	default:
 		s, err := store.Open(filepath.Join(t.TempDir(), "prices.db"))
@@ -200,7 +200,7 @@ func recordedAs(t *testing.T, form int, markets []trace.Market) []trace.Market {
 	return read.Markets
 }
 
-// scarcity returns a recording of how many machines could be had, in SkyPilot's form: for hours all, some or none.
+// scarcity returns a recording of how many machines were available, in SkyPilot's form: for hours all, some or none.
 func scarcity(t *testing.T, r *rand.Rand, begin time.Time, days int) *market.Availability {
 	t.Helper()
 	const tick = 300

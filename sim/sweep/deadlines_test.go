@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// invented returns a recording of ten days: spells of lengths that differ by a factor of a thousand, as real ones do.
+// invented returns a recording of ten days: spells whose lengths differ by a factor of a thousand, as in reality.
 func invented(t *testing.T, seed uint64, machines int) Recording {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -97,7 +97,7 @@ func TestDeadlinesRefuses(t *testing.T) {
 	}
 }
 
-// TestDeadlinesTogether: with several pools a job costs no more than in the best, and misses no deadline either.
+// TestDeadlinesTogether: with several pools a job costs no more than in the best one, and misses no deadline either.
 func TestDeadlinesTogether(t *testing.T) {
 	rules, err := market.Rules("gce-spot")
 	if err != nil {
@@ -138,8 +138,8 @@ func TestDeadlinesTogether(t *testing.T) {
 	}
 }
 
-// TestDeadlinesBetweenRegions: two regions give machines in turn, for three hours each. A job whose state costs little to move is there in
-// turn; one whose state costs more than on demand stays where it began.
+// TestDeadlinesBetweenRegions: two regions give machines in turn, for three hours each. A job whose state is cheap to move follows; one
+// whose state costs more than on demand stays where it began.
 func TestDeadlinesBetweenRegions(t *testing.T) {
 	rules, err := market.Rules("gce-spot")
 	if err != nil {
@@ -161,7 +161,7 @@ func TestDeadlinesBetweenRegions(t *testing.T) {
 		if free[i].Egress != 0 || free[i].Evictions < 1 || free[i].Missed+some[i].Missed+much[i].Missed > 0 {
 			t.Errorf("%+v", free[i])
 		}
-		// 1 GB, of two cents, moves at most with each fleet but the first; an hour on demand costs a dollar.
+		// 1 GB, at two cents, moves at most with each fleet but the first; an hour on demand costs a dollar.
 		if moves := some[i].Egress / 0.02; moves < 1 || moves > some[i].Machines-1+0.01 {
 			t.Errorf("%g moves: %+v", moves, some[i])
 		}
@@ -171,7 +171,7 @@ func TestDeadlinesBetweenRegions(t *testing.T) {
 	}
 }
 
-// inTurn are two regions of which one gives a machine whenever the other has none, for three hours at a time.
+// inTurn returns two regions, each of which gives a machine exactly when the other has none, for three hours at a time.
 func inTurn(t *testing.T) (out []Recording) {
 	t.Helper()
 	for i, region := range []string{"us-east-1", "us-west-2"} {

@@ -29,13 +29,13 @@ var (
 	keep        = flag.String("keep", "", "with -journal: keep what matters of it in testdata/replays under this `name`")
 )
 
-// demoWork is the work of a clock of examples/demo.yaml, as the journals of real runs have it.
+// demoWork is the work of a clock of examples/demo.yaml, as in real runs' journals.
 const demoWork = 5_049_036
 
-// demo returns the demo as the journals in testdata/replays were recorded: 16 machines, and a declared reliable one.
+// demo returns the demo as recorded in testdata/replays: 16 machines, and a declared reliable one.
 func demo(t testing.TB) sim.Config { return simulated(t, "testdata/replays/demo.yaml", demoWork) }
 
-// simulated returns the simulation of a job, with this work per clock.
+// simulated returns the simulation of a job with this much work per clock.
 func simulated(t testing.TB, file string, work float64) sim.Config {
 	t.Helper()
 	job, err := config.Load(file)
@@ -58,7 +58,7 @@ func simulated(t testing.TB, file string, work float64) sim.Config {
 	return cfg
 }
 
-// decision returns what a journal line decided, without times and names of machines; "" for other lines.
+// decision returns the decision in a journal line, without times and machine names; "" for other lines.
 func decision(e journal.Entry) string {
 	switch e.Kind {
 	case journal.Intent:
@@ -73,14 +73,14 @@ func decision(e journal.Entry) string {
 		return fmt.Sprintf("stage %s to %s with %d transient and %d reliable", e.From, e.To, e.Transient, e.Reliable)
 	case journal.Terminated:
 		if strings.HasPrefix(e.Why, "the run is over") {
-			return "terminate all machines" // one decision: the lines come in the order of the provider's answers
+			return "terminate all machines" // one decision: the order of lines follows the provider's answers
 		}
 		return "terminate machines of " + e.Pool
 	}
 	return ""
 }
 
-// decisions lists them, one a line. Terminations of one pool that follow each other are one.
+// decisions lists them, one per line. Consecutive terminations in one pool are merged.
 func decisions(entries []journal.Entry) string {
 	var b strings.Builder
 	last := ""
@@ -115,10 +115,9 @@ func TestSimulatedDemoDecidesAsReal(t *testing.T) {
 	compareDecisions(t, demo(t), string(want))
 }
 
-// TestReplayedRuns: given the events of a real run's journal at their times, the simulated controller decides the same. So it
-// does where the run differs from an undisturbed one: on a busy computer notices come further apart than NoticeWait, and are
-// answered in several launches. The journals in testdata are of runs of the demo next to two busy loops, without the lines
-// that are no events. To check another one:
+// TestReplayedRuns: given the events of a real run's journal at their times, the simulated controller decides the same, even if the run
+// differs from an undisturbed one: on a busy computer notices come further apart than NoticeWait, and are answered with several launches.
+// The journals in testdata are from runs of the demo next to two busy loops, without the lines that are not events. To check another one:
 //
 //	go test ./sim/sweep -run ReplayedRuns -journal runs/demo-N/journal.jsonl [-keep NAME]
 func TestReplayedRuns(t *testing.T) {
@@ -181,8 +180,7 @@ func compareDecisions(t *testing.T, cfg sim.Config, want string) {
 	}
 }
 
-// keepRecorded writes the lines of a journal from which Recording and the decisions are made, without what they do not look at: no
-// paths of a computer, no losses.
+// keepRecorded writes the lines of a journal that Recording and the decisions need, stripped: no paths of a computer, no losses.
 func keepRecorded(t *testing.T, file string, real []journal.Entry) {
 	t.Helper()
 	var b bytes.Buffer
@@ -207,7 +205,7 @@ func keepRecorded(t *testing.T, file string, real []journal.Entry) {
 	}
 }
 
-// TestDemoPredicted: cost and run time are within a tenth of what real runs came to (the medians of three, on two cores).
+// TestDemoPredicted: cost and run time are within a tenth of those of real runs (the medians of three, on two cores).
 func TestDemoPredicted(t *testing.T) {
 	r, err := sim.Run(demo(t))
 	if err != nil || !r.Finished() {
@@ -237,7 +235,7 @@ func TestOnEC2Scales(t *testing.T) {
 	}
 }
 
-// keepTier gives a job the reliable tier that a run of it had: a plan chooses it by the data's size.
+// keepTier gives a job the reliable tier of a recorded run: a plan would choose it by the data's size.
 func keepTier(t *testing.T, cfg *sim.Config, run []journal.Entry) {
 	t.Helper()
 	d, err := run[0].StartDetails()

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// constantJob is 8 hours of work at prices that never change and have been known for a while.
+// constantJob is 8 hours of work at constant prices that have been known for a while.
 func constantJob(t *testing.T, rules, provider string, known time.Duration) (cfg sim.Config, now time.Time) {
 	t.Helper()
 	book, err := market.Rules(rules)
@@ -37,8 +37,8 @@ func constantJob(t *testing.T, rules, provider string, known time.Duration) (cfg
 	return OnEC2(cfg, 8*time.Hour), now
 }
 
-// At prices that never change, what is chosen and forecast is the same with any length of history, from a single price on, and within 1 % of
-// the best policy by many other draws.
+// At constant prices, the choice and forecast are the same with any length of history, even a single price, and within 1 % of the best
+// policy in many other draws.
 func TestEqualPricesGiveEqualChoices(t *testing.T) {
 	for _, on := range []struct{ rules, provider string }{{"gce-spot", "gce"}, {"ec2-now", "ec2"}} {
 		t.Run(on.rules, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestEqualPricesGiveEqualChoices(t *testing.T) {
 	}
 }
 
-// bestByOtherDraws returns the mean cost of each policy in draws that no choice has seen.
+// bestByOtherDraws returns the mean cost of each policy in draws that were not used for choosing.
 func bestByOtherDraws(t *testing.T, rules, provider string) (best string, means map[string]float64) {
 	t.Helper()
 	const draws = 600
@@ -105,7 +105,7 @@ func bestByOtherDraws(t *testing.T, rules, provider string) (best string, means 
 	return best, means
 }
 
-// With some history at prices that move, each past start is drawn often enough.
+// With a short history of changing prices, each past start is drawn often enough.
 func TestShortHistoriesAreDrawnOften(t *testing.T) {
 	for _, starts := range []int{9, 30, 105, 300} {
 		cfg, now := constantJob(t, "gce-spot", "gce", 70*24*time.Hour)
@@ -135,7 +135,7 @@ func TestShortHistoriesAreDrawnOften(t *testing.T) {
 	}
 }
 
-// Fleets in bundles are drawn as often as makes no more runs than are enough for them, and each past start at least once.
+// Fleets in bundles are drawn just often enough to have sufficient runs, and each past start at least once.
 func TestBundlesAreDrawnLess(t *testing.T) {
 	for starts, want := range map[int]int{0: bundledRuns, 9: 6, 20: 2, 54: 1, 300: 1} {
 		if n := drawsEach(enoughTrials, starts, 25); n != want {

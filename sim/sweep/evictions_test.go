@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// calmJob is eight machines in a market without bids whose prices stand still, plus one reliable machine.
+// calmJob is eight machines in a market without bids and with constant prices, plus one reliable machine.
 func calmJob(t *testing.T, book string) sim.Config {
 	t.Helper()
 	rules, err := market.Rules(book)
@@ -63,7 +63,7 @@ func TestParseEvictions(t *testing.T) {
 	}
 }
 
-// Rates come from whatever source knows them, and are named.
+// Rates come from any source that has them, which is named.
 func TestEvictionsByWhatIsKnown(t *testing.T) {
 	job := calmJob(t, "ec2-now")
 	spot := slices.IndexFunc(job.Pools, func(c bidding.Candidate) bool { return !c.OnDemand() })
@@ -85,7 +85,7 @@ func TestEvictionsByWhatIsKnown(t *testing.T) {
 	}
 }
 
-// All policies meet the same events, those by recordings of availability too; on demand nothing is evicted.
+// All policies meet the same events, including those that follow recordings of availability; on demand nothing is evicted.
 func TestPoliciesMeetTheSameEvictions(t *testing.T) {
 	for _, words := range []string{"90%", "none"} {
 		job := calmJob(t, "ec2-now")
@@ -125,7 +125,8 @@ func TestPoliciesMeetTheSameEvictions(t *testing.T) {
 	}
 }
 
-// The rule book says whose machines they are, whatever the prices were recorded of; policies begin with the rate that machines are taken at.
+// The rule book names the provider, whatever provider the prices were recorded from; policies begin with the rate at which machines are
+// taken.
 func TestEvictionsAreOfTheRuleBooksProvider(t *testing.T) {
 	for book, hours := range map[string]float64{"ec2-now": 3795, "gce-spot": 49, "gce-preemptible": 49} {
 		job := calmJob(t, book)
@@ -147,7 +148,7 @@ func TestEvictionsAreOfTheRuleBooksProvider(t *testing.T) {
 	}
 }
 
-// TestLaidOver: at every minute there is what the recording had at that minute of its own, turned round.
+// TestLaidOver: every minute has what the recording had at its own minute, rotated.
 func TestLaidOver(t *testing.T) {
 	a := invented(t, 1, 4).Availability
 	first, _ := a.First()

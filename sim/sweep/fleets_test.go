@@ -11,10 +11,10 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// fleetsWork is the work of a clock of testdata/fleets/job.yaml, as the journals of real runs have it.
+// fleetsWork is the work of a clock of testdata/fleets/job.yaml, as in real runs' journals.
 const fleetsWork = 5_671_061
 
-// given tells how many machines each launch got of which pool: what the provider chose.
+// given returns how many machines of which pool each launch got: the provider's choice.
 func given(entries []journal.Entry) string {
 	counts := map[string]map[string]int{}
 	var order []string
@@ -37,8 +37,8 @@ func given(entries []journal.Entry) string {
 	return b.String()
 }
 
-// purchases lists requests and answers until the first notice of an eviction: notices and answers come when
-// they come, and what is decided after them goes by their order.
+// purchases lists requests and answers up to the first notice of an eviction: after that, notices and answers may arrive in any order,
+// which affects decisions.
 func purchases(all []journal.Entry) string {
 	var until []journal.Entry
 	for _, e := range all {
@@ -52,9 +52,9 @@ func purchases(all []journal.Entry) string {
 	return decisions(until) + given(until)
 }
 
-// TestSimulatedFleetsDecideAsReal: a job whose provider chooses among pools, none deep. A real run of it bought by CreateFleet from
-// the fake cloud, was given some machines of each of four pools, too few, and bought in a fifth what was missing. Simulated it
-// asks for the same and is given the same: by its own cloud, and told what the real run's controller was told.
+// TestSimulatedFleetsDecideAsReal: a job whose provider chooses among pools, none deep. A real run of it bought by CreateFleet from the
+// fake cloud, got some machines from each of four pools, too few, and bought the missing ones in a fifth. The simulation requests and gets
+// the same: from its own cloud, and given the events of the real run's controller.
 func TestSimulatedFleetsDecideAsReal(t *testing.T) {
 	real := readJournal(t, "testdata/fleets/real.jsonl.gz")
 	want := purchases(real)

@@ -22,12 +22,12 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// What is promised wherever on-demand machines can be bought, whatever spot prices do: every start finishes, nobody pays for
-// machines that wait for others, no run is dearer than dearest times the same work on on-demand machines by the same rules, and the policy
-// deadline meets every deadline that can be met. Tried on markets that are drawn at
-// random, of the characters of characters_test.go, too, and, where they are there, on all recordings; `make guarantees` tries more.
+// What is promised wherever on-demand machines can be bought, whatever spot prices do: every start finishes, nobody pays for machines that
+// wait for others, no run costs more than dearest times the same work on on-demand machines by the same rules, and the policy deadline
+// meets every feasible deadline. Tested on random markets, including the characters of characters_test.go, and on all recordings that are
+// present; `make guarantees` tests more.
 
-// guaranteesWanted tells how many starts of each market, 0 = as few as the tests of a build need, and a seed.
+// guaranteesWanted returns how many starts of each market to test, 0 = as few as a build's tests need, and a seed.
 func guaranteesWanted() (starts int, seed uint64) {
 	starts, _ = strconv.Atoi(os.Getenv("TIERML_GUARANTEES"))
 	seed, _ = strconv.ParseUint(os.Getenv("TIERML_GUARANTEES_SEED"), 10, 64)
@@ -71,16 +71,16 @@ func TestGuaranteesOnRecordings(t *testing.T) {
 	}
 }
 
-// guarantee is one run to try.
+// guarantee is one run to test.
 type guarantee struct {
 	market string
 	cfg    sim.Config
-	late   time.Duration // over the least time that the deadline must leave
+	late   time.Duration // beyond the least time that the deadline must leave
 	demand market.USD    // what a run on demand costs from the same start
-	when   float64       // the adversary comes, from 0 to 1: see run
+	when   float64       // when the adversary strikes, from 0 to 1: see run
 }
 
-// pairs are all pairs of pools that follow each other by price in one zone, of whatever types.
+// pairs returns all pairs of pools with adjacent prices in one zone, of any types.
 func pairs(t *testing.T, traceFile, catalogFile string) (out []cell) {
 	t.Helper()
 	rules, err := market.Rules("ec2-2017")
@@ -128,7 +128,7 @@ func drawnCell(t *testing.T, r *rand.Rand) cell {
 	return cell{name: "drawn", job: cellJob(rules, pools[:]...)}
 }
 
-// drawGuarantees draws starts of a market, with lengths, costs of checkpoints and deadlines: one of each policy, and as many more of
+// drawGuarantees draws starts of a market, with lengths, checkpoint costs and deadlines: one for each policy, and as many again for
 // deadline.
 func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 	for range starts {
@@ -136,7 +136,7 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 		cfg := OnEC2(c.job, compute)
 		cfg.Reliable = elasticity.Reliable{}
 		cfg.Checkpoints = sim.Checkpoints{
-			Model: math.Exp(16 + 8*r.Float64()), Bandwidth: 100e6, Overhead: []float64{0, 0, 0.17}[r.IntN(3)], // to 26 GB
+			Model: math.Exp(16 + 8*r.Float64()), Bandwidth: 100e6, Overhead: []float64{0, 0, 0.17}[r.IntN(3)], // up to 26 GB
 			Every: time.Duration(1+r.IntN(30)) * time.Minute,
 		}
 		vary(r, &cfg, c.job.Reliable)
@@ -162,11 +162,11 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 	return runs
 }
 
-// dearest is how many times the cost of a run on demand a run may cost.
+// dearest is how many times as much as on demand a run may cost.
 const dearest = 1.5
 
-// onDemandRun returns what a run costs on demand: the fleet that is cheapest for the work, from its start to the end of what is billed. State is
-// loaded and saved once, as with any storage.
+// onDemandRun returns what a run costs on demand: the cheapest fleet for the work, from its start to the end of billing. State is loaded
+// and saved once, as with any storage.
 func onDemandRun(cfg sim.Config) market.USD {
 	save, restart := cfg.Checkpoints.Times(cfg.Timing)
 	cfg = WithPolicy(cfg, bidding.OnDemand{})
@@ -179,8 +179,8 @@ func onDemandRun(cfg sim.Config) market.USD {
 	return r.Cost
 }
 
-// vary draws what else a job may ask for: a reliable tier, pools that the provider chooses among, a limit by the hour that has room
-// for little more than the fleet on demand; and how long things take.
+// vary draws further options of a job: a reliable tier, pools that the provider chooses among, an hourly limit with room for little more
+// than the fleet on demand; and how long things take.
 func vary(r *rand.Rand, cfg *sim.Config, reliable elasticity.Reliable) {
 	if r.IntN(3) == 0 {
 		cfg.Reliable = reliable
@@ -207,8 +207,8 @@ func guaranteed() []string {
 	return bidding.Names()
 }
 
-// leastTime returns what a deadline must leave: a changeover and the work on the fleet that is cheapest on demand, the last checkpoint
-// and the end of the machines, and what is rounded.
+// leastTime returns what a deadline must leave: a changeover, the work on the cheapest fleet on demand, the last checkpoint, the end of the
+// machines, and rounding.
 func leastTime(cfg *sim.Config) time.Duration {
 	t := cfg.Timing
 	save, restart := cfg.Checkpoints.Times(t)
@@ -250,7 +250,7 @@ func checkGuarantees(t *testing.T, runs []guarantee) {
 	t.Logf("%s: %d runs; %s", runs[0].market, len(runs), dear.String())
 }
 
-// dearness is how dear the runs are compared with those on demand.
+// dearness compares the runs' costs with those on demand.
 type dearness struct {
 	mu       sync.Mutex
 	over     []float64
@@ -278,9 +278,9 @@ func (d *dearness) String() string {
 	return fmt.Sprintf("%d dearer than on demand, at most %.3f times (%s)", above, d.worst, d.worstRun)
 }
 
-// run makes a run and says what is wrong with it. One that would leave its spot machines for the sake of the deadline is made again
-// by an adversary that takes them without notice: shortly before, or when the machines that are to take their place are there and wait for
-// a checkpoint. Only the first counts for the cost: the same faults do not meet the fleet on demand.
+// run makes a run and reports what is wrong with it. A run that would leave its spot machines to meet the deadline is repeated with an
+// adversary that takes them without notice: shortly before, or when their replacements are there and wait for a checkpoint. Only the first
+// run counts for the cost: the fleet on demand does not meet the same faults.
 func (g *guarantee) run(dear *dearness) string {
 	wrong, left, cost := g.once()
 	if over := dear.add(g, cost); wrong == "" && over > dearest {
@@ -304,7 +304,7 @@ func (g *guarantee) run(dear *dearness) string {
 	return wrong
 }
 
-// once tells, too, when spot machines were left for on-demand ones, so that the deadline be met.
+// once also reports when spot machines were replaced by on-demand ones to meet the deadline.
 func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD) {
 	cfg, idle := g.cfg, idleness{alive: map[string]time.Time{}}
 	cfg.Worked = idle.worked
@@ -329,17 +329,17 @@ func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD)
 	return "", left, r.Cost
 }
 
-// longestIdle is how long machines may wait: for others to start, and to the end of an hour that is paid.
+// longestIdle is how long machines may wait: for others to start, and until the end of a paid hour.
 const longestIdle = time.Hour + 30*time.Minute
 
 // span is a time from one instant to another.
 type span struct{ from, to time.Time }
 
-// idleness finds how long machines that are paid for have waited while no machine worked.
+// idleness measures how long paid machines waited while no machine worked.
 type idleness struct {
 	alive       map[string]time.Time // since when each machine runs
 	lives, work []span               // of machines that have ended; and when machines worked
-	last        time.Time            // of what was recorded
+	last        time.Time            // of the last event
 }
 
 func (i *idleness) worked(from, to time.Time) { i.work = append(i.work, span{from, to}) }
@@ -365,7 +365,7 @@ func (i *idleness) longest() (wait time.Duration, until time.Time) {
 	slices.SortFunc(i.work, func(a, b span) int { return a.from.Compare(b.from) })
 	gap := func(from, to time.Time) {
 		if to.Sub(from) <= wait {
-			return // as short as nearly all
+			return // not the longest
 		}
 		for _, l := range i.lives {
 			begin, end := from, to
@@ -390,14 +390,14 @@ func (i *idleness) longest() (wait time.Duration, until time.Time) {
 	return wait, until
 }
 
-// TestIdlenessSeesWork: a machine waits only while no machine works, and only while it runs.
+// TestIdlenessSeesWork: a machine waits only while it runs and no machine works.
 func TestIdlenessSeesWork(t *testing.T) {
 	begin := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(minutes int) time.Time { return begin.Add(time.Duration(minutes) * time.Minute) }
 	idle := idleness{alive: map[string]time.Time{}}
 	idle.add(journal.Entry{Kind: journal.Launch, Instance: "a", T: at(0)})
 	idle.worked(at(50), at(60))
-	idle.worked(at(5), at(100)) // a long one ends later than what it covers
+	idle.worked(at(5), at(100)) // a long one ends later than those it covers
 	idle.add(journal.Entry{Kind: journal.Evicted, Instance: "a", T: at(120)})
 	idle.add(journal.Entry{Kind: journal.Launch, Instance: "b", T: at(180)})
 	idle.worked(at(205), at(300))

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// cut takes the prices between two times out of the recording of a job.
+// cut removes the prices between two times from a job's recording.
 func cut(cfg sim.Config, from, to time.Time) sim.Config {
 	points := map[market.Pool][]market.PricePoint{}
 	for _, p := range cfg.Pools {
@@ -33,8 +33,8 @@ func cut(cfg sim.Config, from, to time.Time) sim.Config {
 	return cfg
 }
 
-// TestNoStartMeetsAHole: where 16 days were not recorded, no start counts from which work would be done in them, nor soon after; the
-// others count as before, and what is left out is said.
+// TestNoStartMeetsAHole: if 16 days were not recorded, no start counts whose work would fall into them, or begin soon after; the others
+// count as before, and omissions are reported.
 func TestNoStartMeetsAHole(t *testing.T) {
 	from, to := time.Date(2014, 3, 10, 0, 0, 0, 0, time.UTC), time.Date(2014, 3, 26, 0, 0, 0, 0, time.UTC)
 	whole := demo(t)
@@ -77,7 +77,7 @@ func TestNoStartMeetsAHole(t *testing.T) {
 	}
 }
 
-// TestPastLeavesOutHoles: so does the estimate of a plan, which says how many.
+// TestPastLeavesOutHoles: the estimate of a plan does the same, and reports how many.
 func TestPastLeavesOutHoles(t *testing.T) {
 	cfg, in := pastJob(t, always)
 	all := estimate(t, cfg, in)

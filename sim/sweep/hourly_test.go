@@ -10,13 +10,13 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Whatever the policy, and though prices rise, machines are evicted and pools are left meanwhile: no purchase of the demo takes
-// it above what it may cost in an hour.
+// Whatever the policy, and even though prices rise, machines are evicted and pools are left meanwhile: no purchase of the demo exceeds its
+// hourly limit.
 func TestPurchasesKeepToTheHourlyLimit(t *testing.T) {
 	for _, name := range []string{"tierml", "capacity", "checkpoint"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const limit = market.USD(1_500_000_000) // $1.50: the reliable machine and sixteen others cost more all the while
+			const limit = market.USD(1_500_000_000) // $1.50: the reliable machine and sixteen others always cost more
 			above, bought := map[bool]int{}, map[bool]int{}
 			for _, limited := range []bool{false, true} {
 				cfg := demo(t)

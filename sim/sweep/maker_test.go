@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// demoMaker makes examples/demo.yaml by a rule book and a highest price; 0 = the file's.
+// demoMaker makes examples/demo.yaml with a rule book and a maximum price; 0 = the file's.
 func demoMaker(t *testing.T, rules string, most market.USD) *Maker {
 	t.Helper()
 	job, err := config.Load("../../examples/demo.yaml")
@@ -48,8 +48,8 @@ func madeBy(m *Maker) func(string) (sim.Config, error) {
 	}
 }
 
-// What a plan says of the job's own start is what a dry run of it says, for every policy that can run the job, and which ones cannot is the same. A
-// run that its budget ends costs no more.
+// The plan's figures for the job's own start are the dry run's, for every policy that can run the job, and both exclude the same policies.
+// A run that its budget ends costs no more.
 func TestPlanAndDryRunAgree(t *testing.T) {
 	cells := 0
 	for _, rules := range []string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot"} {
@@ -104,7 +104,7 @@ func TestPlanAndDryRunAgree(t *testing.T) {
 	}
 }
 
-// No policy buys a machine above max_price, from any start. TIERML_STARTS is how many starts are drawn.
+// No policy buys a machine above max_price, from any start. TIERML_STARTS is the number of starts drawn.
 func TestNothingIsBoughtAboveMaxPrice(t *testing.T) {
 	starts := 60
 	if n, err := strconv.Atoi(os.Getenv("TIERML_STARTS")); err == nil {
@@ -163,8 +163,8 @@ type realCloud struct{ config.Installation }
 
 func (*realCloud) Check(*config.Checker) {}
 
-// What crosses zones on a real cloud is on the bill of plan, dry run and run alike: at each clock all machines together read and write the model.
-// A declared figure stays, and on this computer nothing crosses.
+// Traffic between zones of a real cloud is on the bill of plan, dry run and run alike: at each clock all machines together read and write
+// the model. A declared value is kept, and on this computer nothing crosses zones.
 func TestTrafficBetweenZonesIsCounted(t *testing.T) {
 	m := demoMaker(t, "ec2-now", 10*market.Dollar)
 	far := m.Offers[0]

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// TestNoPolicyBeatsTheOracle: no finished run, from any start, costs less than the oracle says that it must: neither the
-// one that it is compared with, nor the row "oracle", which bounds them all.
+// TestNoPolicyBeatsTheOracle: no finished run, from any start, costs less than the oracle's bound: neither the one for its own policy, nor
+// the row "oracle", which bounds all.
 func TestNoPolicyBeatsTheOracle(t *testing.T) {
 	for _, book := range []string{"ec2-2017", "ec2-now", "ec2-pay-bid"} {
 		t.Run(book, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestOracleRegretsNothing(t *testing.T) {
 	}
 }
 
-// TestOracleThatKnowsNothing: where machines are lost otherwise than by price, no start of the oracle counts as finished.
+// TestOracleThatKnowsNothing: if machines are lost for reasons other than price, no start of the oracle counts as finished.
 func TestOracleThatKnowsNothing(t *testing.T) {
 	b := block{starts: make([]time.Time, 1), bounds: []*bounds{{costs: make([]market.USD, 1), known: make([]bool, 1)}}}
 	rows := []Row{{Policy: Oracle}}

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// pastJob returns the demo on one pool of its prices' own: the price of each hour, told for 30 days before the job's start and
-// one after it, in thousandths of a dollar.
+// pastJob returns the demo on one pool with its own prices: for each hour, from 30 days before the job's start to one day after it, in
+// thousandths of a dollar.
 func pastJob(t *testing.T, price func(hour int) int) (sim.Config, planner.Input) {
 	t.Helper()
 	cfg := demo(t)
@@ -38,7 +38,7 @@ func estimate(t *testing.T, cfg sim.Config, in planner.Input) planner.Forecast {
 
 func always(int) int { return 40 }
 
-// TestPastIsTheDryRun: each start of the estimate is what the dry run makes of it.
+// TestPastIsTheDryRun: each start of the estimate equals the dry run's.
 func TestPastIsTheDryRun(t *testing.T) {
 	cfg, in := pastJob(t, always)
 	f := estimate(t, cfg, in)
@@ -50,13 +50,13 @@ func TestPastIsTheDryRun(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatal(err)
 	}
-	// At a price that never changes all starts give the same.
+	// At a constant price all starts give the same.
 	if r := rows[0]; f.Cost.Low != r.Cost || f.Cost.High != r.Cost || f.Time.Low != r.Runtime || f.Time.High != r.Runtime {
 		t.Errorf("%+v, by the dry run %s in %s", f, r.Cost, r.Runtime)
 	}
 }
 
-// Where the market goes so fast that machines start for hours, each run lasts for weeks of it: few are simulated.
+// If the market is so fast that machines start for hours, each run lasts for weeks of market time: few are simulated.
 func TestPastOfAFastMarketIsShort(t *testing.T) {
 	cfg, in := pastJob(t, always)
 	cfg.FLOPSPerVCPU *= 10_000 / cfg.Timing.Speed
@@ -94,8 +94,7 @@ func TestPastNeedsHistory(t *testing.T) {
 	}
 }
 
-// What clocks take besides computing counts: where it makes a run longer than the recorded past, nothing is
-// simulated.
+// Overhead of clocks counts: if it makes a run longer than the recorded past, nothing is simulated.
 func TestPastOfMostlyOverhead(t *testing.T) {
 	cfg, in := pastJob(t, always)
 	cfg.Timing.Clock = 6 * time.Hour // for each of 4 machines and 40 clocks: 40 days
@@ -106,8 +105,8 @@ func TestPastOfMostlyOverhead(t *testing.T) {
 	}
 }
 
-// TestPastCountsWhatDidNotFinish: where nothing can be bought the reliable machine works alone, and later starts are cut off
-// by the end of what is known.
+// TestPastCountsWhatDidNotFinish: if nothing can be bought the reliable machine works alone, and later starts are cut off where the known
+// prices end.
 func TestPastCountsWhatDidNotFinish(t *testing.T) {
 	cfg, in := pastJob(t, func(int) int { return 9000 })
 	f := estimate(t, cfg, in)
@@ -117,7 +116,7 @@ func TestPastCountsWhatDidNotFinish(t *testing.T) {
 	}
 }
 
-// TestPastEvictions: time is lost with machines.
+// TestPastEvictions: lost machines cost time.
 func TestPastEvictions(t *testing.T) {
 	calm, in := pastJob(t, always)
 	stormy, _ := pastJob(t, func(h int) int {

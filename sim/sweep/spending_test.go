@@ -11,9 +11,9 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// No run costs more than its budget, from any start, by any policy and rule book, with a reliable tier of one small machine or two large ones. Prices are
-// known as they change: an hour that begins before its price is known costs what it costs.
-// TIERML_STARTS is how many runs are drawn.
+// No run exceeds its budget, from any start, by any policy and rule book, with a reliable tier of one small machine or two large ones.
+// Prices become known as they change: an hour that begins before its price is known is still billed at it. TIERML_STARTS is the number of
+// runs drawn.
 func TestNoRunPassesItsBudget(t *testing.T) {
 	runs := 160
 	if n, err := strconv.Atoi(os.Getenv("TIERML_STARTS")); err == nil {
@@ -62,7 +62,7 @@ func TestNoRunPassesItsBudget(t *testing.T) {
 	}
 }
 
-// A price that rises a minute before the next hour of sixteen machines ends the run before that hour, which the budget does not pay for any more.
+// A price that rises a minute before the next hour of sixteen machines ends the run before that hour, which the budget can no longer pay.
 func TestBudgetBeforeADearHour(t *testing.T) {
 	m := demoMaker(t, "ec2-2017", 10*market.Dollar)
 	m.Job.Reliable.Type, m.Job.Reliable.Count = "c3.4xlarge", 2
@@ -80,7 +80,7 @@ func TestBudgetBeforeADearHour(t *testing.T) {
 	}
 }
 
-// Four machines' next hour begins a second after sixteen others could be bought: the budget pays for that hour or the others, not both.
+// Four machines' next hour begins a second after sixteen others could be bought: the budget pays for either, not both.
 func TestBudgetBeforeHoursThatBegin(t *testing.T) {
 	m := demoMaker(t, "ec2-pay-bid", 10*market.Dollar)
 	m.Job.Reliable.Type, m.Job.Reliable.Count = "c3.4xlarge", 2

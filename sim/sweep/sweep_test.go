@@ -27,8 +27,7 @@ func small(t testing.TB) Experiment {
 		Starts: Starts{Count: 8, Seed: 7}}
 }
 
-// TestCoresDoNotMatter: the rows are the same, in the same order, on one core and on many, and with MTTFs measured anew
-// each time.
+// TestCoresDoNotMatter: the rows are the same, in the same order, on one core and on many, with MTTFs measured anew each time.
 func TestCoresDoNotMatter(t *testing.T) {
 	p := small(t)
 	var done atomic.Int64
@@ -58,7 +57,8 @@ func TestCoresDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestReliableMachinesKeepTheWorkInTheirRegion: policies that have some use no pool of another region, however cheap, and it is said.
+// TestReliableMachinesKeepTheWorkInTheirRegion: policies with reliable machines use no pool of another region, however cheap, and this is
+// reported.
 func TestReliableMachinesKeepTheWorkInTheirRegion(t *testing.T) {
 	p := small(t)
 	want, err := Run(t.Context(), p, func(int, int) {})
@@ -160,8 +160,8 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// TestFiguresAreOfEqualWork: every figure is of the starts from which all policies that are compared did all the work; one that
-// hardly ever does is shown so, takes no start away from the others, and has no figures: not 0, which would be one.
+// TestFiguresAreOfEqualWork: every figure covers only the starts from which all compared policies did all the work; a policy that hardly
+// ever does is shown so, excludes no start for the others, and has no figures: not 0, which would be one.
 func TestFiguresAreOfEqualWork(t *testing.T) {
 	var rows []Row
 	add := func(policy string, cost, start int, outcome string) {
@@ -172,7 +172,7 @@ func TestFiguresAreOfEqualWork(t *testing.T) {
 	for i := range 10 {
 		add("all", 10+i, i, "finished")
 	}
-	for i := range 10 { // it stops early where "all" is dear, so that its mean over all starts would be 2.2
+	for i := range 10 { // it stops early where "all" is dear, so its mean over all starts would be 2.2
 		if i < 6 {
 			add("some", 3, i, "finished")
 		} else {
@@ -224,8 +224,7 @@ func TestFiguresAreOfEqualWork(t *testing.T) {
 	}
 }
 
-// TestRunsGoToTheirEnd: what max_duration would have ended continues, so that all have done the same work, and is
-// counted.
+// TestRunsGoToTheirEnd: a run that max_duration would have ended continues, so that all do the same work, and is counted.
 func TestRunsGoToTheirEnd(t *testing.T) {
 	p := Experiment{Job: demo(t), Policies: []string{"tierml", "on-demand"}, Starts: Starts{Count: 6, Seed: 1}}
 	p.Job.MaxDuration = 6 * time.Hour
@@ -240,7 +239,7 @@ func TestRunsGoToTheirEnd(t *testing.T) {
 	}
 }
 
-// TestStreamStops: an error of the rows' consumer ends all, and nothing is handed on after it.
+// TestStreamStops: an error of the rows' consumer ends everything, and no row follows it.
 func TestStreamStops(t *testing.T) {
 	full, taken := errors.New("no space left"), 0
 	err := Stream(t.Context(), small(t), func(Row) error {
@@ -254,14 +253,14 @@ func TestStreamStops(t *testing.T) {
 	}
 }
 
-// TestRecollectionForgets: what is remembered does not grow with the number of starts.
+// TestRecollectionForgets: the memory does not grow with the number of starts.
 func TestRecollectionForgets(t *testing.T) {
 	r, made := newRecollection(8*time.Hour), 0
 	recall := func(key int) int {
 		return r.Recall(key, func() any { made++; return key }).(int)
 	}
 	for start := range 1000 {
-		for hour := range 8 { // a run looks at as many forecasts as it has hours
+		for hour := range 8 { // a run uses as many forecasts as it has hours
 			if key := start/4 + hour; recall(key) != key {
 				t.Fatalf("%d is remembered as %d", key, recall(key))
 			}
@@ -272,7 +271,7 @@ func TestRecollectionForgets(t *testing.T) {
 	}
 }
 
-// TestOnDemandPolicy: the whole on-demand fleet, whatever prices do.
+// TestOnDemandPolicy: the whole fleet on demand, whatever prices do.
 func TestOnDemandPolicy(t *testing.T) {
 	cfg := OnEC2(demo(t), 2*time.Hour)
 	r, err := sim.Run(WithPolicy(cfg, bidding.OnDemand{}))
@@ -284,8 +283,8 @@ func TestOnDemandPolicy(t *testing.T) {
 	}
 }
 
-// TestWorkersShareNothing: policies that remember what they have worked out do so for one worker each, so that several
-// may run starts of the same policy; and what is remembered changes nothing.
+// TestWorkersShareNothing: policies that cache results do so per worker, so that several workers may run starts of the same policy; and the
+// cache changes no result.
 func TestWorkersShareNothing(t *testing.T) {
 	p := small(t)
 	p.Policies, p.Hours, p.Starts.Count = []string{"deadline", "cost-per-work"}, p.Hours[1:], 3*blockLength

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Where evictions are as rare as a plan says that the reliable tier begins to pay, it is neither dearer nor cheaper; four times as many make it
+// At the eviction rate at which a plan says that the reliable tier begins to pay, it costs as much as none; at four times the rate it is
 // cheaper.
 func TestTierPaysFromTheRateThatPlansName(t *testing.T) {
 	for _, rules := range []string{"ec2-2017", "gce-spot"} {
@@ -42,7 +42,7 @@ func TestTierPaysFromTheRateThatPlansName(t *testing.T) {
 	}
 }
 
-// The plan of a job that prefers cost says what time would cost; that of one that prefers time does not.
+// The plan of a job that prefers cost reports the price of time; that of one that prefers time does not.
 func TestPriceOfWaiting(t *testing.T) {
 	m := demoMaker(t, "ec2-2017", market.Dollar)
 	made, err := m.By("cost-per-work")

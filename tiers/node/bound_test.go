@@ -15,9 +15,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// TestWorkersKeepTheBound: real workers, which read ahead and write behind, never compute with a value that is older than
-// their bound, find the whole past of each split in its own column, wherever it comes from, and count everything once;
-// while splits change hands at random moments, partitions commit one after the other and everything returns to a cut.
+// TestWorkersKeepTheBound: real workers, which read ahead and write behind, never compute with a value older than their bound, find the
+// whole past of each split in its own column, wherever it comes from, and count everything once; meanwhile splits change hands at random
+// moments, partitions commit one after the other and everything returns to a cut.
 func TestWorkersKeepTheBound(t *testing.T) {
 	for _, staleness := range []ps.Clock{0, 1, 2, 5, ps.Unbounded} {
 		for seed := range uint64(4) {
@@ -92,7 +92,7 @@ func keepTheBound(t *testing.T, staleness ps.Clock, random *rand.Rand) {
 	w.closeLink()
 }
 
-// complete reports whether a clock is, in every partition.
+// complete reports whether a clock is complete in every partition.
 func (d *dataPlane) complete(c ps.Clock) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// The loss after a number of clocks is the job's, not the cluster's: one, two or eight real nodes, with servers and clients on TCP,
-// reach the same held-out loss under every consistency model, and in deterministic mode the very bits of training in one process.
+// The loss after a number of clocks is the job's, not the cluster's: one, two or eight real nodes, with servers and clients on TCP, reach
+// the same held-out loss under every consistency model, and in deterministic mode exactly the bits of training in one process.
 func TestLossDependsOnNeitherWorkersNorConsistency(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short is given, and this trains on real nodes: leave -short out")
@@ -42,7 +42,7 @@ func TestLossDependsOnNeitherWorkersNorConsistency(t *testing.T) {
 			}{{"deterministic", true, 0}, {"BSP", false, 0}, {"SSP 2", false, 2}, {"ASP", false, ps.Unbounded}} {
 				for _, workers := range []int{1, 2, 8} {
 					if workers == 1 && mode.staleness > 0 {
-						continue // nobody is behind whom it could be ahead of
+						continue // it has no other worker to be ahead of
 					}
 					tables := job.onNodes(t, workers, mode.deterministic, mode.staleness)
 					got := job.loss(t, job, tables)
@@ -65,8 +65,8 @@ type trained struct {
 	params  apps.Params
 	clocks  ps.Clock
 	seed    uint64
-	uneven  bool    // the first node works on half of the splits, and nothing holds the others back
-	learns  float64 // the held-out loss falls at least to this share
+	uneven  bool    // the first node has half of the splits, and nothing holds the others back
+	learns  float64 // the held-out loss falls at least to this fraction
 	dataset apps.Dataset
 	splits  map[ps.Split]*bytes.Buffer
 	program apps.Program
@@ -76,9 +76,8 @@ type trained struct {
 const (
 	consistencySplits = 16
 	consistencySeed   = 3
-	// consistencyLead is how many clocks at most a worker gets ahead of another. Under ASP only the controller's Until
-	// keeps them together, instead of machines that are about as fast as each other: it lies beyond SSP's bound, and the
-	// test does not depend on whom the host lets run first.
+	// consistencyLead is how many clocks at most a worker gets ahead of another. Under ASP only the controller's Until keeps them together,
+	// where a cluster has machines of similar speed: it lies beyond SSP's bound, and the test does not depend on the host's scheduling.
 	consistencyLead = 5
 )
 
@@ -90,8 +89,7 @@ func consistencyJobs(t *testing.T) []*trained {
 	two, five := classes(2, 2000, 1), classes(consistencyClasses, 2000, 1)
 	jobs := []*trained{
 		prepared(t, heldOut, "mf", apps.Params{"rank": 8}, 12, 0.95, "jester5k.csv.gz", ratings),
-		// With the optimizer that jobs with stale reads get: what averaging loses under ASP depends on which worker is late at
-		// the end.
+		// With the optimizer for jobs with stale reads: what averaging loses under ASP depends on which worker is late at the end.
 		prepared(t, objective, "logistic", apps.Params{"optimizer": "adagrad", "l2": 0.01}, 150, 0.7, "two.libsvm", two),
 		prepared(t, logLoss, "mlr", apps.Params{"batches": 4, "l2": 0.01}, 144, 0.9, "five.libsvm", five),
 		prepared(t, heldOut, "lda", apps.Params{"topics": 12, "alpha_sum": 4}, 30, 0.8, "docword.generated.txt", topics(5, 800, 200)),
@@ -152,10 +150,10 @@ func (j *trained) schema(deterministic bool, staleness ps.Clock) ps.Schema {
 		Deterministic: deterministic, Staleness: staleness}
 }
 
-// finished is a job's tables.
+// finished is a trained job's tables.
 type finished map[ps.Key][]float32
 
-// Row makes them apps.Rows.
+// Row implements apps.Rows.
 func (f finished) Row(k ps.Key) []float32 { return f[k] }
 
 func (f finished) equal(g finished) bool {
@@ -167,7 +165,7 @@ func (f finished) equal(g finished) bool {
 	return len(f) == len(g)
 }
 
-// collect returns every row, each as fill fills it.
+// collect returns every row, filled by fill.
 func (j *trained) collect(fill func(k ps.Key, row []float32)) finished {
 	f := finished{}
 	for id, table := range j.program.Tables() {
@@ -180,7 +178,7 @@ func (j *trained) collect(fill func(k ps.Key, row []float32)) finished {
 	return f
 }
 
-// heldOut returns the figure of the held-out examples.
+// heldOut returns the score on the held-out examples.
 func heldOut(t *testing.T, j *trained, tables finished) float64 {
 	t.Helper()
 	stats, err := j.program.Evaluate(tables, j.open)
@@ -190,8 +188,8 @@ func heldOut(t *testing.T, j *trained, tables finished) float64 {
 	return j.program.Score(stats.TestLoss, stats.TestCount)
 }
 
-// objective returns the loss that package linear makes small. Shares of errors, which are its figure, are no measure of 1 %: a
-// handful of examples at the border between two classes is as much.
+// objective returns the loss that package linear minimizes. Error rates, its usual score, are useless within 1 %: a handful of examples at
+// the border between two classes is as much.
 func objective(t *testing.T, j *trained, tables finished) float64 {
 	t.Helper()
 	loss, err := j.program.(interface {
@@ -234,7 +232,7 @@ func logLoss(t *testing.T, j *trained, tables finished) float64 {
 	return loss / count
 }
 
-// forward returns what a layer makes of its inputs, which a hidden layer before it cuts off below 0.
+// forward computes a layer's outputs; with hidden, after ReLU of its inputs.
 func forward(in []float64, weights, bias []float32, hidden bool) []float64 {
 	out := make([]float64, len(bias))
 	for c, b := range bias {
@@ -249,7 +247,7 @@ func forward(in []float64, weights, bias []float32, hidden bool) []float64 {
 	return out
 }
 
-// untrained returns the held-out loss at clock 1: of first values alone an LDA model has no topics to score.
+// untrained returns the held-out loss at clock 1: with only initial values an LDA model has no topics to score.
 func (j *trained) untrained(t *testing.T) float64 { return j.loss(t, j, j.after(t, 1)) }
 
 func (j *trained) inOneProcess(t *testing.T) finished { return j.after(t, j.clocks) }
@@ -268,7 +266,7 @@ func (j *trained) after(t *testing.T, clocks ps.Clock) finished {
 	return j.collect(func(k ps.Key, row []float32) { copy(row, trainer.Row(k)) })
 }
 
-// onNodes trains on a number of nodes, all of which own partitions and work on splits.
+// onNodes trains on several nodes, all of which own partitions and work on splits.
 func (j *trained) onNodes(t *testing.T, workers int, deterministic bool, staleness ps.Clock) finished {
 	t.Helper()
 	w := &world{t: t, schema: j.schema(deterministic, staleness), changed: make(chan struct{}), real: true, trains: j}
@@ -316,8 +314,8 @@ func (j *trained) onNodes(t *testing.T, workers int, deterministic bool, stalene
 	return tables
 }
 
-// cluster starts nodes and deals partitions and splits out. Nobody can read before the route is known, which all learn
-// told at once, so that they begin together.
+// cluster starts nodes and assigns partitions and splits. Nothing can be read before the route is known, which all nodes learn at the same
+// time, so that they begin together.
 func (w *world) cluster(workers int, until, first ps.Clock, uneven bool) (map[ps.ServerID]*machine, ps.Route, map[ps.ServerID]string) {
 	w.t.Helper()
 	ids := make([]ps.ServerID, workers)
@@ -380,7 +378,7 @@ func (j *trained) readAll(t *testing.T, client Client, g ps.Generation) finished
 	return tables
 }
 
-// example is one of classes that overlap: the loss has a floor that every run that has converged comes near.
+// example is one of overlapping classes: the loss has a floor that every converged run comes near.
 type example struct {
 	class    int
 	features [classFeatures]float64
@@ -411,7 +409,7 @@ func drawClasses(count, examples int, seed uint64) []example {
 	return drawn
 }
 
-// classes is examples in LIBSVM's format.
+// classes returns examples in LIBSVM's format.
 func classes(count, examples int, seed uint64) []byte {
 	var b bytes.Buffer
 	for _, e := range drawClasses(count, examples, seed) {
@@ -428,7 +426,7 @@ func classes(count, examples int, seed uint64) []byte {
 	return b.Bytes()
 }
 
-// topics draws documents in UCI's bag-of-words format. Each is mostly about two topics of words that follow each other.
+// topics draws documents in UCI's bag-of-words format. Each is mostly about two topics, each a range of words.
 func topics(count, documents, words int) []byte {
 	const tokens = 150
 	rng := rand.New(rand.NewPCG(2, uint64(count)))

@@ -8,9 +8,9 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// The sums of counts are integers, and hold everybody's changes, in both modes.
+// The sums of counts are integers, and include everybody's changes, in both modes.
 func TestCountsAreSummedAsIntegers(t *testing.T) {
-	const large = 1<<24 + 1 // no float32
+	const large = 1<<24 + 1 // not a float32
 	row := ps.Key{Row: 2}
 	for _, deterministic := range []bool{true, false} {
 		schema := &ps.Schema{Tables: []ps.Table{{Name: "counts", Kind: ps.Int32, Rows: 4, Cols: 2}},
@@ -34,7 +34,7 @@ func TestCountsAreSummedAsIntegers(t *testing.T) {
 	}
 }
 
-// Gradients of a table with a rule are summed as they are, of one split and of two.
+// Gradients of a table with a rule are summed unchanged, for one split and for two.
 func TestGradientsAreSummed(t *testing.T) {
 	row, other := ps.Key{Row: 2}, ps.Key{Table: 1, Row: 1}
 	for _, deterministic := range []bool{true, false} {
@@ -51,7 +51,7 @@ func TestGradientsAreSummed(t *testing.T) {
 			gradient[1] += 0.5
 			rows.Row(other)[0]++
 		}}
-		for round := range 4 { // the memory is used again
+		for round := range 4 { // memory is reused
 			splits := []apps.Split{s, s}[:1+round%2]
 			got := computeAll(t, w, false, splits...)
 			sums := got.Fixed

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// broken is a toy that goes wrong at one point.
+// broken is a toy that fails at one point.
 type broken struct {
 	toy
 	at string
@@ -47,8 +47,8 @@ func (s brokenSplit) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats,
 	return s.Split.Run(c, rows, evaluate)
 }
 
-// An agent that ends by itself says why, with the stack of a panic, before it ends: whether the application panics, wherever,
-// or the agent meets an error that leaves it nothing to do.
+// An agent that ends by itself says why, with the stack of a panic, before it ends: whether the application panics, anywhere, or the agent
+// meets an error that it cannot continue after.
 func TestAnAgentThatEndsByItselfSaysWhy(t *testing.T) {
 	for at, want := range map[string]string{
 		"New":        "panic: toy: cannot be made",
@@ -117,24 +117,24 @@ func TestAnAgentThatEndsByItselfSaysWhy(t *testing.T) {
 	}
 }
 
-// tooLarge is a client whose contributions no server takes.
+// tooLarge is a client whose contributions every server refuses.
 type tooLarge struct{ fakeClient }
 
 func (tooLarge) Contribute(context.Context, ps.Generation, ps.Incarnation, uint64, ps.Clock, []ps.Split, []ps.Sums) error {
 	return errors.New("a frame of 65 MiB is larger than 64 MiB")
 }
 
-// panicking is a client whose contributions go wrong.
+// panicking is a client whose contributions panic.
 type panicking struct{ fakeClient }
 
 func (panicking) Contribute(context.Context, ps.Generation, ps.Incarnation, uint64, ps.Clock, []ps.Split, []ps.Sums) error {
 	panic("toy: cannot contribute")
 }
 
-// panicIn has a goroutine panic that belongs to a server or client: its creator learns of it before the process ends.
+// panicIn makes a goroutine of a server or client panic: its creator learns of it before the process ends.
 func (w *world) panicIn(value any, tell func(value any, stack []byte)) {
 	w.done.Go(func() {
-		defer func() { _ = recover() }() // instead of the process's end
+		defer func() { _ = recover() }() // instead of ending the process
 		defer wire.Panicked(tell).Report()
 		panic(value)
 	})

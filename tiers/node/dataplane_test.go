@@ -13,10 +13,10 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// dataPlane stands for all servers of a job: one set of partitions in memory.
+// dataPlane stands in for all servers of a job: one set of partitions in memory.
 type dataPlane struct {
 	schema *ps.Schema
-	delay  time.Duration // of answers, and between the partitions of a contribution; 0 = all is done at once
+	delay  time.Duration // of answers, and between the partitions of a contribution; 0 = all happens at once
 
 	mu          sync.Mutex
 	changed     chan struct{}
@@ -54,7 +54,7 @@ func (d *dataPlane) counted() map[string]int {
 	return maps.Clone(d.contributed)
 }
 
-// when does something once ready says so, under the lock.
+// when runs do once ready reports true, under the lock.
 func (d *dataPlane) when(ctx context.Context, g ps.Generation, ready func() bool, do func() error) error {
 	for {
 		d.mu.Lock()
@@ -167,7 +167,7 @@ func (d fakeClient) Contribute(ctx context.Context, g ps.Generation, inc ps.Inca
 	})
 }
 
-// fakeServer is one machine's server; all are the same one.
+// fakeServer is one machine's server; all share their state.
 type fakeServer struct {
 	config ServerConfig
 	plane  *dataPlane
@@ -225,7 +225,7 @@ func (s *fakeServer) TakeStock() tiers.Stock { return tiers.Stock{} }
 func (s *fakeServer) Recover(do tiers.Recover) error {
 	return s.plane.change(func() error {
 		if !s.plane.suspended {
-			return nil // another machine was told first
+			return nil // another machine was notified first
 		}
 		s.plane.suspended = false
 		clear(s.plane.contributed)

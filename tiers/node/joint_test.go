@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// joiner is an application whose splits, which are scripted, work together by a script, too.
+// joiner is an application with scripted splits, which are joined by a script, too.
 type joiner struct {
 	apps.App
 	joined  *int // how often splits were joined
@@ -40,7 +40,7 @@ func (j joiner) Weights(t ps.TableID) []float32 {
 
 var sharingSchema = ps.Schema{Partitions: 1, Splits: 2, Tables: []ps.Table{{Name: "a", Rows: 8, Cols: 2}, {Name: "b", Rows: 70, Cols: 17}}}
 
-// What splits change together in one copy is sent once, each row by its weight, in memory of its own or not.
+// The joint changes of splits in one copy are sent once, each row scaled by its weight, in memory of its own or not.
 func TestSplitsWorkTogether(t *testing.T) {
 	row, other, still := ps.Key{Row: 3}, ps.Key{Table: 1, Row: 69}, ps.Key{Row: 5}
 	joined := 0
@@ -60,7 +60,7 @@ func TestSplitsWorkTogether(t *testing.T) {
 	want := ps.Sums{Keys: []ps.Key{row, other}, Float: append([]float32{0, 2}, append(make([]float32, 16), -4)...)}
 	want.Float[len(want.Float)-1] = -2
 	both := w.team([]apps.Split{&scripted{}, &scripted{}})
-	for _, keep := range []bool{true, false, true} { // the memory is used again
+	for _, keep := range []bool{true, false, true} { // memory is reused
 		w.begin(both, 1, false)
 		for i := range w.given {
 			w.given[i] = 100
@@ -83,7 +83,7 @@ func TestSplitsWorkTogether(t *testing.T) {
 	}
 }
 
-// Rows are shared only of tables and jobs that are for it.
+// Rows are shared only in tables and jobs that support it.
 func TestWhoShares(t *testing.T) {
 	counts, exact, ruled := sharingSchema, sharingSchema, sharingSchema
 	counts.Tables = []ps.Table{{Name: "a", Rows: 8, Cols: 2, Kind: ps.Int32}}
@@ -108,7 +108,7 @@ func TestWhoShares(t *testing.T) {
 	}
 }
 
-// Splits on several threads change as much as one after the other, and an error is that of the first split that has one.
+// Splits on several threads make the same changes as one after the other, and the error is that of the first split that fails.
 func TestThreads(t *testing.T) {
 	const splits = 40
 	fault := errors.New("a fault")
@@ -141,7 +141,7 @@ type failing struct {
 
 func (f failing) Run(ps.Clock, apps.Rows, bool) (apps.Stats, error) { return apps.Stats{}, f.err }
 
-// Rows have slots in the order of partitions, tables and rows, whatever the order of requests.
+// Rows get slots in the order of partitions, tables and rows, whatever the order of requests.
 func TestRowIndex(t *testing.T) {
 	schema := ps.Schema{Partitions: 3, Splits: 1, Tables: []ps.Table{
 		{Name: "a", Rows: 200, Cols: 1}, {Name: "large", Rows: mostDense + 1, Cols: 1}, {Name: "b", Rows: 65, Cols: 1}}}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lateMachine is one whose metadata service answers in time only on the fourth request.
+// lateMachine is a machine whose metadata service answers in time only on the fourth request.
 type lateMachine struct {
 	Machine
 	asked int

@@ -21,8 +21,8 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// Every application, under every consistency model, counts all work once while splits change hands, machines join, leave
-// and die, and everything returns to a cut. Where the model promises the same bits as one process, they are the same.
+// Every application, under every consistency model, counts all work once while splits change hands, machines join, leave and die, and
+// everything returns to a cut. Where the model promises the bits of one process, they are equal.
 func TestEveryApplicationThroughEveryChange(t *testing.T) {
 	seeds := uint64(3)
 	if raced.Detector {
@@ -53,7 +53,7 @@ func TestEveryApplicationThroughEveryChange(t *testing.T) {
 	}
 }
 
-// everyApplication returns a small job for each application that there is.
+// everyApplication returns a small job for each application.
 func everyApplication(t *testing.T) []*trained {
 	two, five := classes(2, 400, 1), classes(consistencyClasses, 400, 1)
 	const clocks = membershipClocks
@@ -105,13 +105,13 @@ const membershipClocks = 40
 type crew struct {
 	*world
 	random     *rand.Rand
-	lead       ps.Clock // by which the first machine may be ahead of the others
+	lead       ps.Clock // how far the first machine may be ahead of the others
 	generation ps.Generation
 	machines   map[ps.ServerID]*machine
 	splits     map[ps.ServerID][]ps.Split
 }
 
-// throughEveryChange trains while the crew changes in every way there is, and gives the tables at the end.
+// throughEveryChange trains while the crew changes in every possible way, and returns the final tables.
 func (j *trained) throughEveryChange(t *testing.T, schema ps.Schema, seed uint64) finished {
 	w := &world{t: t, schema: schema, parties: newDataPlane(&schema), changed: make(chan struct{}), trains: j}
 	w.parties.delay = 70 * time.Millisecond
@@ -130,11 +130,11 @@ func (j *trained) throughEveryChange(t *testing.T, schema ps.Schema, seed uint64
 	c.assign("i-2", all(everything[half:]...))
 	c.reach(4)
 
-	// Hand-over at rest: the taker is ahead of the splits, and catches up before they join those that it has.
+	// Hand-over at rest: the receiver is ahead of the splits, and catches up before they join its own.
 	c.hand("i-2", "i-1", 2)
 	c.reach(8)
 
-	// The same under way, back and forth.
+	// The same in progress, back and forth.
 	c.proceed(16)
 	for range 3 {
 		c.pause()
@@ -156,17 +156,17 @@ func (j *trained) throughEveryChange(t *testing.T, schema ps.Schema, seed uint64
 	c.end("i-2")
 	c.reach(22)
 
-	// Everything returns to a cut, and splits come back in other hands.
+	// Everything returns to a cut, and splits are redistributed.
 	cut := c.cut()
 	c.proceed(cut + 5)
 	c.await(0, func(r link.FromNode) bool { p, ok := r.Report.(tiers.Progress); return ok && p.Clock > cut })
 	c.pause()
 	c.recover(cut, map[ps.ServerID][]ps.Split{"i-1": everything[half-2:], "i-3": everything[:half-2]})
 	c.pause()
-	c.hand("i-1", "i-3", 2) // of what the roll-back has just dealt out
+	c.hand("i-1", "i-3", 2) // of what the roll-back has just assigned
 	c.reach(cut + 4)
 
-	// One dies, and another one comes in its place.
+	// One dies, and another one replaces it.
 	c.join("i-4", 4, j)
 	c.proceed(cut + 8)
 	c.pause()
@@ -207,7 +207,7 @@ func (c *crew) join(id ps.ServerID, incarnation ps.Incarnation, j *trained) {
 	c.do(id, tiers.Unpark{Until: 4 + c.ahead(id)})
 }
 
-// ahead returns how many clocks a machine goes beyond the others.
+// ahead returns how many clocks a machine may go beyond the others.
 func (c *crew) ahead(id ps.ServerID) ps.Clock {
 	if id == "i-1" {
 		return c.lead
@@ -234,7 +234,7 @@ func (c *crew) assign(id ps.ServerID, splits []tiers.SplitAt) {
 	}
 }
 
-// hand gives count of a machine's splits to another one, or all that it has.
+// hand moves count of a machine's splits to another one, or all that it has.
 func (c *crew) hand(from, to ps.ServerID, count int) {
 	c.t.Helper()
 	mine := c.splits[from]
@@ -247,7 +247,7 @@ func (c *crew) hand(from, to ps.ServerID, count int) {
 	c.assign(to, released.Splits)
 }
 
-// pause waits for any part of a clock.
+// pause waits for a random part of a clock.
 func (c *crew) pause() { time.Sleep(time.Duration(c.random.IntN(1500)) * time.Millisecond) }
 
 // proceed lets the crew work through a clock.

@@ -8,8 +8,8 @@ import (
 	pb "github.com/tierml/tierml/tiers/node/controlpb"
 )
 
-// The port of a controller that is gone may be taken by another user of the host. An agent without TLS does not say its secret
-// there, and obeys nobody.
+// The port of a dead controller may be taken by another user of the host. An agent without TLS does not send its secret there, and obeys no
+// commands.
 func TestAnotherUserIsNoController(t *testing.T) {
 	address, heard := sameusertest.Record(t)
 	n := &node{user: UserData{Controller: address, Token: "the secret of a launch"}}

@@ -34,7 +34,7 @@ func TestOneNodeTrainsAndStops(t *testing.T) {
 	})
 }
 
-// Held-out examples are measured every EvalEvery clocks and at the last one.
+// Held-out examples are evaluated every EvalEvery clocks and at the last one.
 func TestEvaluationFollowsTheWelcome(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 10)
@@ -56,7 +56,7 @@ func TestEvaluationFollowsTheWelcome(t *testing.T) {
 	})
 }
 
-// Splits change hands while both nodes train: no clock of a split is lost or done twice.
+// Splits change hands while both nodes train: no clock of a split is lost or repeated.
 func TestSplitsChangeHands(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		const until = 60
@@ -88,8 +88,8 @@ func TestSplitsChangeHands(t *testing.T) {
 	})
 }
 
-// Data that was there before is not read again (the contract, Data and memory): splits that go back and forth are read once
-// by each machine that works on them.
+// Data that was there before is not read again (the contract, Data and memory): splits that move back and forth are read once by each
+// machine that works on them.
 func TestSplitsComeBackWithoutAByte(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		first, second := w.join("i-1", 1, 40), w.join("i-2", 2, 40)
@@ -117,13 +117,13 @@ func TestSplitsComeBackWithoutAByte(t *testing.T) {
 	})
 }
 
-// A split that lags behind is what the others wait for. Its taker must work on it although it waits itself.
+// The others wait for a split that lags behind. Its new owner must work on it although it waits itself.
 func TestTakingOverAnOldSplitDoesNotLockUp(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 5)
 		w.do("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4)})
 		w.awaitReport("i-1", func(r tiers.Report) bool { p, ok := r.(tiers.Progress); return ok && p.Clock == 1 })
-		synctest.Wait() // now it waits to begin clock 2, for want of split 5
+		synctest.Wait() // now it waits to begin clock 2, because of split 5
 		w.do("i-1", tiers.Assign{Splits: all(5)})
 		w.awaitClock(5)
 		w.sameAsUndisturbed(5)
@@ -133,7 +133,7 @@ func TestTakingOverAnOldSplitDoesNotLockUp(t *testing.T) {
 	})
 }
 
-// What waits to begin has not begun: it is given away at once, at the clock that it waits for.
+// A split that waits to begin has not begun: it is given away at once, at the clock that it waits for.
 func TestReleaseDoesNotWaitForWhatHasNotBegun(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 5)
@@ -153,7 +153,7 @@ func TestReleaseDoesNotWaitForWhatHasNotBegun(t *testing.T) {
 	})
 }
 
-// What has begun is committed before it is given away, and the answer comes after the progress.
+// A clock that has begun is committed before its split is given away, and the answer comes after the progress.
 func TestReleaseWaitsForWhatHasBegun(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		w.schema.Splits = 1
@@ -209,8 +209,7 @@ func TestParkAndUnpark(t *testing.T) {
 	})
 }
 
-// After a roll-back all splits stand at the clock after the cut, whichever machine had them before, and the answer is
-// the same.
+// After a roll-back all splits are at the clock after the cut, whichever machine had them before, and the model is the same.
 func TestRecoverReturnsToTheCut(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		const until = 40
@@ -250,7 +249,7 @@ func TestRecoverReturnsToTheCut(t *testing.T) {
 	})
 }
 
-// A machine that was welcomed before a roll-back, and had no part in it, works in the new generation.
+// A machine that was welcomed before a roll-back, and took no part in it, works in the new generation.
 func TestWelcomedBeforeARollBack(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		const until = 12
@@ -273,7 +272,7 @@ func TestWelcomedBeforeARollBack(t *testing.T) {
 	})
 }
 
-// Fencing ends what is under way at once, and releases that wait for it are answered all the same.
+// Fencing ends work in progress at once, and releases that wait for it are still answered.
 func TestFencingAnswersWaitingReleases(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 5)
@@ -294,7 +293,7 @@ func TestFencingAnswersWaitingReleases(t *testing.T) {
 	})
 }
 
-// A worker that is given up must not continue with what it knows.
+// A worker that was given up must not continue.
 func TestAFencedProcessEnds(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 1000000)
@@ -308,8 +307,8 @@ func TestAFencedProcessEnds(t *testing.T) {
 	})
 }
 
-// While its stream is broken a node trains on; afterwards the controller hears everything once and in order, and
-// commands that are repeated to it are done once.
+// While its stream is broken a node trains on; afterwards the controller hears everything once and in order, and repeated commands are
+// executed once.
 func TestTrainingContinuesWithoutTheController(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		const until = 12
@@ -357,7 +356,7 @@ func TestTrainingContinuesWithoutTheController(t *testing.T) {
 	})
 }
 
-// A controller that starts again knows nothing; the node tells it what it is, and answers only its commands.
+// A restarted controller knows nothing; the node tells it what it is, and answers only its commands.
 func TestAnotherControllerTakesOver(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 7, 1000000)
@@ -433,7 +432,7 @@ func TestARefusedNodeEnds(t *testing.T) {
 	})
 }
 
-// A move that takes long holds up neither heartbeats nor later commands.
+// A long move delays neither heartbeats nor later commands.
 func TestLongCommandsHoldNothingUp(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 5)
@@ -452,7 +451,7 @@ func TestLongCommandsHoldNothingUp(t *testing.T) {
 	})
 }
 
-// An error that other machines would meet too reaches the controller before the node ends.
+// An error that other machines would also meet reaches the controller before the node ends.
 func TestAnApplicationsErrorIsReported(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 5)

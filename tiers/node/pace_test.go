@@ -25,8 +25,7 @@ func TestPacingHoldsWorkToTheRate(t *testing.T) {
 	})
 }
 
-// What one computation is late is made up for by the next, so that lateness does not add up; but a long stall is not
-// followed by a burst.
+// The delay of one computation is made up by the next, so that delays do not add up; but a long stall is not followed by a burst.
 func TestPacingMakesUpForSmallDelaysOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pacer{rate: 1e6}

@@ -19,7 +19,7 @@ import (
 	pb "github.com/tierml/tierml/tiers/node/controlpb"
 )
 
-// puppet is a machine's programs that only record the requests they get.
+// puppet stands in for a machine's programs and only records requests.
 type puppet struct {
 	mu       sync.Mutex
 	spec     program.Spec
@@ -49,8 +49,8 @@ func (p *puppet) Stop(time.Duration, bool)          { p.stops++ }
 func (p *puppet) Finish(within time.Duration)       { p.finished = within }
 func (p *puppet) Close()                            {}
 
-// A node given a program hands it to the machine, obeys for the newest attempt only, passes on what happens, and says in its Hello
-// which attempt it runs.
+// A node that receives a program hands it to the machine, obeys only for the newest attempt, forwards events, and names the attempt that it
+// runs in its Hello.
 func TestNodeRunsPrograms(t *testing.T) {
 	tasks, ctx := errgroup.WithContext(t.Context())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -142,7 +142,7 @@ func TestNodeRunsPrograms(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("reported\n%+v\nwant\n%+v", got, want)
 	}
-	// The next controller hears again how the newest attempt began, advanced and ended: the first may not have written it down.
+	// The next controller hears again how the newest attempt began, advanced and ended: the first may not have recorded it.
 	if got := hears("second", 4); !slices.Equal(got, []tiers.Report{want[0], want[1], want[3], want[4]}) {
 		t.Errorf("reported again\n%+v", got)
 	}
@@ -152,7 +152,7 @@ func TestNodeRunsPrograms(t *testing.T) {
 	}
 }
 
-// A machine that shuts down, for whatever reason, saves what its program has done.
+// A machine that shuts down, for whatever reason, saves its program's state.
 func TestShutdownFinishesPrograms(t *testing.T) {
 	ctx, shut := context.WithCancel(t.Context())
 	tasks, ctx := errgroup.WithContext(ctx)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A machine that would end by itself puts that off while it has a controller, and then no more.
+// A machine that would end by itself postpones that while it has a controller, and no longer.
 func TestEndIsPutOffWhileThereIsAController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64

@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The real control plane and the real data plane together: two machines train, partitions and splits move, a cut is
-// committed, one machine dies without warning, and the other one ends with the undisturbed answer.
+// The real control plane and the real data plane together: two machines train, partitions and splits move, a cut is committed, one machine
+// dies without warning, and the other one ends with the undisturbed result.
 func TestOnTheRealDataPlane(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short is given, and this trains on real nodes: leave -short out")
@@ -70,7 +70,7 @@ func onTheRealDataPlane(t *testing.T, s *secured) {
 		}
 		w.awaitClock(cut + 4)
 
-		machines["i-2"].cancel() // without notice to anybody
+		machines["i-2"].cancel() // without any notice
 		<-machines["i-2"].ended
 		holdings := w.do("i-1", tiers.FenceGeneration{Generation: 1}).(tiers.Holdings)
 		if len(holdings.Backups) != 5 || holdings.Backups[0].Cut != cut {
@@ -92,7 +92,7 @@ func onTheRealDataPlane(t *testing.T, s *secured) {
 		w.compare(until, client, 1)
 		if s != nil {
 			strangers(t, w, peers["i-1"])
-			w.compare(until, client, 1) // nobody was harmed
+			w.compare(until, client, 1) // nothing was lost
 			w.do("i-1", tiers.TakeStock{})
 		}
 		if err := client.Close(); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// What a roll-back found under way belongs to the generation before: neither a release nor a stock of the new one waits
-// for it or knows its clock, however long it continues.
+// Work in progress at a roll-back belongs to the generation before: neither a release nor a stock of the new one waits for it or knows its
+// clock, however long it continues.
 func TestARollBackForgetsWhatIsUnderWay(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		slow := &slowApp{toy: toy{work: testWork}, computing: make(chan struct{}), goOn: make(chan struct{})}
@@ -43,8 +43,8 @@ func TestARollBackForgetsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// A release that may drop the clock under way is answered at once, with that clock: the splits are computed again elsewhere, to the
-// same bits, however long it continues here.
+// A release that may drop the clock in progress is answered at once, with that clock: the splits are computed again elsewhere, to the same
+// bits, however long it continues here.
 func TestReleaseMayDropTheClockUnderWay(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		slow := &slowApp{toy: toy{work: testWork}, computing: make(chan struct{}), goOn: make(chan struct{})}
@@ -69,8 +69,8 @@ func TestReleaseMayDropTheClockUnderWay(t *testing.T) {
 	})
 }
 
-// Takers become ready one after the other. What the first waits for is dropped as soon as a later release may drop it, also
-// where rounds overlap.
+// Receivers become ready one after the other. What the first waits for is dropped as soon as a later release may drop it, also where rounds
+// overlap.
 func TestALaterReleaseDropsWhatAnEarlierWaitsFor(t *testing.T) {
 	for _, staleness := range []ps.Clock{0, 2, ps.Unbounded} {
 		simulate(t, func(t *testing.T, w *world) {
@@ -83,7 +83,7 @@ func TestALaterReleaseDropsWhatAnEarlierWaitsFor(t *testing.T) {
 			w.do("i-1", tiers.Load{Splits: slices.Concat(waited, late)})
 			w.do("i-1", tiers.Assign{Splits: all(waited...)})
 			<-slow.computing
-			w.do("i-1", tiers.Assign{Splits: all(late...)}) // not in the round under way
+			w.do("i-1", tiers.Assign{Splits: all(late...)}) // not in the round in progress
 			asked := time.Now()
 			earlier := w.order("i-1", tiers.Release{Splits: waited})
 			released := w.do("i-1", tiers.Release{Splits: late, Drop: true}).(tiers.Released)
@@ -105,7 +105,7 @@ func TestALaterReleaseDropsWhatAnEarlierWaitsFor(t *testing.T) {
 	}
 }
 
-// slowApp is a toy whose split 0 computes until it is let go.
+// slowApp is a toy whose split 0 computes until it is released.
 type slowApp struct {
 	toy
 	computing, goOn chan struct{}

@@ -39,7 +39,7 @@ type secured struct {
 	log       *heardLog
 }
 
-// heardLog is a log that tests read while it is written.
+// heardLog is a log that tests read while others write to it.
 type heardLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -104,7 +104,7 @@ func (s *secured) readerTLS() *tls.Config {
 	return s.own.Config(trust.Machine)
 }
 
-// credential returns one of a machine, as the authority signs it.
+// credential returns a machine's credential, signed by the authority.
 func (s *secured) credential(role trust.Role, name string) *trust.Credential {
 	s.t.Helper()
 	c, err := s.authority.Credential(role, name)
@@ -132,7 +132,7 @@ func (s *secured) expired() *tls.Config {
 func strangers(t *testing.T, w *world, data string) {
 	s, foreign := w.secured, newSecured(t)
 	roots := s.own.Config(trust.Machine).RootCAs
-	as := func(c *tls.Config) *tls.Config { // any peer: our machines suit it
+	as := func(c *tls.Config) *tls.Config { // accepts any of our machines as the peer
 		c.RootCAs, c.ServerName, c.Time = roots, string(trust.Machine), nil
 		c.VerifyConnection = nil
 		return c
@@ -184,7 +184,7 @@ func withRoots(c *tls.Config, s *secured) *tls.Config {
 	return c
 }
 
-// oversizedFrame returns a header of a body beyond the bound, as ps/wire/README.md has it.
+// oversizedFrame returns the header of a body above the limit, as ps/wire/README.md defines it.
 func oversizedFrame(t *testing.T, like []byte) []byte {
 	if len(like) < 4 {
 		t.Fatalf("garbage was answered by %q", like)
@@ -199,7 +199,7 @@ func oversizedFrame(t *testing.T, like []byte) []byte {
 	return b
 }
 
-// knock connects, says something and returns what comes back before the other end hangs up.
+// knock connects, sends something and returns what comes back before the other end hangs up.
 func knock(t *testing.T, address string, config *tls.Config, say []byte) []byte {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -238,12 +238,12 @@ func hello(t *testing.T, address string, c credentials.TransportCredentials, nam
 		t.Fatal(err)
 	}
 	m.Process = "a stranger"
-	_ = stream.Send(m) // Recv knows why it fails
+	_ = stream.Send(m) // Recv returns the reason
 	_, err = stream.Recv()
 	return err
 }
 
-// Without TLS nothing listens where other hosts reach it.
+// Without TLS nothing listens on addresses that other hosts can reach.
 func TestPlaintextStaysOnThisHost(t *testing.T) {
 	listener, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
@@ -261,7 +261,7 @@ func TestPlaintextStaysOnThisHost(t *testing.T) {
 	}
 }
 
-// A machine that the controller does not know says so and ends; it does not ask forever.
+// A machine that the controller does not know says so and ends, instead of retrying forever.
 func TestAMachineThatIsRefusedEnds(t *testing.T) {
 	real(t, newSecured(t), func(t *testing.T, w *world) {
 		m := w.start("i-1", func(m *machine) { m.user.Token = "another" })

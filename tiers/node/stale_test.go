@@ -16,12 +16,12 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// staleJob is an application with its default settings on a real data set. With stale reads its figure may be
-// slightly worse: an error rate by .01, others by 1 %.
+// staleJob is an application with its default settings on a real data set. With stale reads its score may be slightly worse: an error rate
+// by .01, others by 1 %.
 type staleJob struct {
 	app, file string
 	clocks    ps.Clock
-	rate      bool // the figure is an error rate
+	rate      bool // the score is an error rate
 	rule      bool // servers apply gradients
 }
 
@@ -41,9 +41,9 @@ var staleJobs = []staleJob{
 	{app: "lda", file: "lda/docword.20news-test.txt.gz", clocks: 60},
 }
 
-// Nobody has to touch a setting for stale reads: with what apps.Stale puts instead of the defaults, SSP and ASP end as BSP
-// does, on real data, also where one worker has twice the work of the others and nothing but ps.MostAhead holds those back.
-// How stale reads are is up to the scheduler here, so figures scatter; the next test has the worst case in every clock.
+// Stale reads need no settings by the user: with what apps.Stale puts instead of the defaults, SSP and ASP end as BSP does, on real data,
+// even if one worker has twice the work of the others and only ps.MostAhead holds those back. The scheduler decides how stale reads are
+// here, so scores vary; the next test has the worst case in every clock.
 func TestStaleDefaultsDoNotCostQuality(t *testing.T) {
 	if os.Getenv("TIERML_ALL_APPLICATIONS") == "" {
 		t.Skip("trains for minutes; make -C lab quality sets TIERML_ALL_APPLICATIONS")
@@ -59,8 +59,8 @@ func TestStaleDefaultsDoNotCostQuality(t *testing.T) {
 	}
 }
 
-// Every read of every clock is as old as ps.MostAhead lets it be, which no cluster manages. Jobs are long enough to end:
-// after 96 clocks, two passes, the network would be .02 behind here, and by no optimizer's step nearer than .018.
+// Every read of every clock is as old as ps.MostAhead allows, which no cluster reaches. Jobs are long enough to converge: after 96 clocks,
+// two passes, the network would be .02 behind here, and no optimizer step size brings it nearer than .018.
 func TestOldestReadsDoNotCostQuality(t *testing.T) {
 	if testing.Short() || raced.Detector {
 		t.Skip("this trains for some ten seconds without the race detector: leave -short and -race out")
@@ -104,7 +104,7 @@ func (s *staleJob) judge(t *testing.T, name string, got, want float64) {
 	}
 }
 
-// figure trains in one process (nil), or on four uneven nodes, and gives the figure of the held-out examples.
+// figure trains in one process (nil), or on four uneven nodes, and returns the score on the held-out examples.
 func (s *staleJob) figure(t *testing.T, seed uint64, staleness *ps.Clock) float64 {
 	t.Helper()
 	j := s.prepared(t, seed, staleness != nil)
@@ -114,7 +114,7 @@ func (s *staleJob) figure(t *testing.T, seed uint64, staleness *ps.Clock) float6
 	return heldOut(t, j, j.onNodes(t, 4, false, *staleness))
 }
 
-// prepared has the data cut, and the defaults of BSP or those of stale reads.
+// prepared splits the data, and sets the defaults of BSP or those of stale reads.
 func (s *staleJob) prepared(t *testing.T, seed uint64, stale bool) *trained {
 	t.Helper()
 	kind, err := registry.Registry().Find(s.app)
@@ -141,7 +141,7 @@ func (s *staleJob) prepared(t *testing.T, seed uint64, stale bool) *trained {
 	return j
 }
 
-// lagging trains in one goroutine on tables with rules. A clock reads what all clocks but the lag last before it have made.
+// lagging trains in one goroutine on tables with rules. A clock reads the results of all clocks but the lag last before it.
 func (j *trained) lagging(t *testing.T, lag ps.Clock) finished {
 	t.Helper()
 	tables := j.program.Tables()
@@ -199,7 +199,7 @@ type gradients struct {
 	sums finished
 }
 
-// Gradient returns what apps.Gradient asks for.
+// Gradient implements apps.Gradient.
 func (g gradients) Gradient(k ps.Key) []float32 {
 	if g.sums[k] == nil {
 		g.sums[k] = make([]float32, len(g.finished[k]))

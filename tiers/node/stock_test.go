@@ -8,13 +8,12 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A controller is started again while a worker computes a split that the previous one had requested. The worker says that
-// it holds the split, so it keeps it: the answer to the release would reach nobody, and nobody would work on the split any
-// more.
+// A controller is restarted while a worker computes a split that the previous one had requested. The worker reports that it holds the
+// split, so it keeps it: the answer to the release would reach no controller, and the split would have no worker.
 func TestReleaseOfTheControllerBefore(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 5)
-		w.do("i-1", tiers.Load{Splits: []ps.Split{0, 1, 2, 3, 4, 5}}) // so that the first round has them all
+		w.do("i-1", tiers.Load{Splits: []ps.Split{0, 1, 2, 3, 4, 5}}) // so that the first round has all splits
 		w.do("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4, 5)})
 		synctest.Wait() // clock 1 is being computed
 		release := w.order("i-1", tiers.Release{Splits: []ps.Split{0, 1, 2}})
@@ -33,8 +32,8 @@ func TestReleaseOfTheControllerBefore(t *testing.T) {
 	})
 }
 
-// A controller is started again while a machine loads a split that the one before had assigned. If that failed, the answer would
-// reach nobody. So the machine does not say that it has the split, and is assigned it again.
+// A controller is restarted while a machine loads a split that the previous one had assigned. If loading failed, the answer would reach no
+// controller. So the machine does not report the split, and it is assigned again.
 func TestSplitThatTheControllerBeforeAssigned(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		open := make(chan struct{})
@@ -62,8 +61,8 @@ func TestSplitThatTheControllerBeforeAssigned(t *testing.T) {
 	})
 }
 
-// A controller dies between the line that a machine joined and the route that tells the machine so. The next one asks it: the
-// machine is in the generation in which it was welcomed, as everybody else is, so nothing has to be done again.
+// A controller dies between the line that a machine joined and the route that tells the machine so. The next one queries it: the machine is
+// in the generation in which it was welcomed, like all others, so nothing has to be repeated.
 func TestStockBeforeTheFirstRoute(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short is given, and this trains on real nodes: leave -short out")

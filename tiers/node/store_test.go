@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// sized is an application whose splits are what is in their files.
+// sized is an application whose splits are the contents of their files.
 type sized struct{ apps.App }
 
 func (sized) LoadSplit(_ ps.Split, r io.Reader, _ uint64) (apps.Split, error) {
@@ -60,7 +60,7 @@ func TestInactiveSplitsStayWhereTheyFit(t *testing.T) {
 	load(0, 1, 2)
 	inMemory(0, 1, 2)
 	s.get(1)
-	load(3) // 2 is the one that was not used for longest, as 0 is active
+	load(3) // 2 is the least recently used, as 0 is active
 	inMemory(0, 1, 3)
 	load(1, 2, 2)
 	inMemory(0, 1, 2)

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// scripted is a split that does what a test says.
+// scripted is a split that a test controls.
 type scripted struct {
 	needs, evalNeeds []ps.Key
 	run              func(rows apps.Rows)
@@ -43,7 +43,7 @@ func computeAll(t interface{ Fatal(...any) }, w *workspace, evaluate bool, split
 	return w.updates(group, true)[0]
 }
 
-// Each split sees the rows as they were read and its own changes, and the sums hold everybody's.
+// Each split sees the rows as they were read and its own changes, and the sums include everybody's.
 func TestSplitsDoNotSeeEachOther(t *testing.T) {
 	row, far := ps.Key{Row: 3}, ps.Key{Table: 1, Row: mostDense}
 	add := func(n float32) func(apps.Rows) {
@@ -60,7 +60,7 @@ func TestSplitsDoNotSeeEachOther(t *testing.T) {
 	}
 	needs := []ps.Key{row, far, {Row: 5}}
 	w := newWorkspace(&spaceSchema, nil, 1)
-	for range 2 { // the memory is used again
+	for range 2 { // memory is reused
 		got := computeAll(t, w, false, scripted{needs: needs, run: add(1)}, scripted{needs: needs, run: add(2)})
 		want := ps.Sums{Keys: []ps.Key{row, far}, Fixed: []int64{0, 3 << 32, -2 << 32}}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -69,7 +69,7 @@ func TestSplitsDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// A row that is named twice, as rows to measure with may be, counts once.
+// A row that is named twice, which evaluation may do, counts once.
 func TestARowThatIsNamedTwiceCountsOnce(t *testing.T) {
 	row := ps.Key{Row: 1}
 	s := scripted{needs: []ps.Key{row, row}, evalNeeds: []ps.Key{row, {Row: 2}}, run: func(rows apps.Rows) { rows.Row(row)[0]++ }}
@@ -174,7 +174,7 @@ func TestASplitThatFailedToLoadIsTriedAgain(t *testing.T) {
 	}
 }
 
-// BenchmarkWorkspace is what a node adds to an application's own arithmetic, per row and clock.
+// BenchmarkWorkspace measures what a node adds to an application's own arithmetic, per row and clock.
 func BenchmarkWorkspace(b *testing.B) {
 	const rows, cols, groups = 2000, 16, 4
 	schema := ps.Schema{Partitions: 64, Splits: groups, Deterministic: true,
@@ -198,7 +198,7 @@ func BenchmarkWorkspace(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(rows*groups), "ns/row")
 }
 
-// Sums that are sent from where they were added up are those that are copied out, whichever rows have changed.
+// Sums that are sent from where they were added equal those that are copied out, whichever rows have changed.
 func TestSumsInPlace(t *testing.T) {
 	for _, deterministic := range []bool{true, false} {
 		schema := ps.Schema{Partitions: 3, Splits: 1, Deterministic: deterministic, Tables: []ps.Table{
@@ -210,7 +210,7 @@ func TestSumsInPlace(t *testing.T) {
 				keys = append(keys, ps.Key{Table: ps.TableID(id), Row: ps.RowID(row)})
 			}
 		}
-		for every := range uint64(5) { // one row in every stays as it is; 0: all change
+		for every := range uint64(5) { // one row in this many stays unchanged; 0: all change
 			s := scripted{needs: keys, run: func(rows apps.Rows) {
 				for _, k := range keys {
 					if every > 0 && ps.Hash(uint64(k.Table), uint64(k.Row))%every == 0 {

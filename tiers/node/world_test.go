@@ -25,8 +25,7 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// world is a job on pretended machines: real nodes, the real control plane over pipes, a data plane in memory, and a
-// clock that the test winds.
+// world is a job on simulated machines: real nodes, the real control plane over pipes, a data plane in memory, and fake time.
 type world struct {
 	t        *testing.T
 	schema   ps.Schema
@@ -52,13 +51,13 @@ const (
 	testToken     = "a secret"
 	testHeartbeat = time.Second
 	testOrphan    = 20 * time.Second
-	// Six splits take a second of the bubble's time each clock: what a test does between two clocks is done in time.
+	// Six splits take a second of the bubble's time each clock: what a test does between two clocks is in time.
 	testFlops = 6 * testWork
 	testWork  = 1000
 )
 
-// simulate runs a test in a bubble with its own time. What the test started has ended when it returns: a goroutine that
-// is left over makes synctest panic.
+// simulate runs a test in a bubble with its own time. Everything that the test started has ended when it returns: a leaked goroutine makes
+// synctest panic.
 func simulate(t *testing.T, f func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		schema := ps.Schema{Partitions: 5, Splits: 6, Seed: 11, Deterministic: true, Tables: (&toy{}).Tables()}
@@ -125,14 +124,14 @@ func (w *world) closeLink() {
 	w.done.Wait()
 }
 
-// said is everything heard so far.
+// said returns everything heard so far.
 func (w *world) said() []link.FromNode {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.heard)
 }
 
-// await returns the first thing heard, from a place on, that suits.
+// await returns the first message from an index on that suits.
 func (w *world) await(from int, suits func(link.FromNode) bool) link.FromNode {
 	w.t.Helper()
 	patience := 10 * time.Minute // of the bubble's time
@@ -178,7 +177,7 @@ func (w *world) awaitClock(c ps.Clock) {
 	})
 }
 
-// order sends a command and gives its number.
+// order sends a command and returns its number.
 func (w *world) order(id ps.ServerID, do tiers.Do) uint64 {
 	w.t.Helper()
 	w.lastID++
@@ -196,7 +195,7 @@ func (w *world) answer(id ps.ServerID, number uint64) tiers.Answer {
 	}).(tiers.Answer)
 }
 
-// do sends a command and wants it to succeed.
+// do sends a command and expects success.
 func (w *world) do(id ps.ServerID, do tiers.Do) tiers.Result {
 	w.t.Helper()
 	a := w.answer(id, w.order(id, do))
@@ -224,7 +223,7 @@ func (w *world) join(id ps.ServerID, incarnation ps.Incarnation, until ps.Clock)
 	return m
 }
 
-// machine is a pretended machine with a node on it.
+// machine is a simulated machine with a node on it.
 type machine struct {
 	bytesRead atomic.Int64 // of splits
 	opening   func(ps.Split)
@@ -308,7 +307,7 @@ func (m *machine) simulated() Config {
 	}
 }
 
-// countedFile adds up what is read of splits.
+// countedFile counts the bytes read from splits.
 type countedFile struct {
 	io.ReadCloser
 	read *atomic.Int64
@@ -336,7 +335,7 @@ func (m *machine) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return conn, err
 }
 
-// cut breaks the network to the controller, or mends it.
+// cut breaks the network to the controller, or repairs it.
 func (m *machine) cut(broken bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -370,8 +369,8 @@ func (m *machine) Watch(ctx context.Context, f func(tiers.Warned)) error {
 	}
 }
 
-// toy is an application of whole numbers, so that every difference between two runs shows. What a split adds depends on
-// what all splits did the clock before.
+// toy is an application of integers, so that every difference between two runs shows. What a split adds depends on what all splits did the
+// clock before.
 type toy struct{ work float64 }
 
 const (
@@ -409,7 +408,7 @@ func (s *toySplit) own(c ps.Clock) ps.RowID {
 	return 1 + ps.RowID(ps.Hash(uint64(s.id), uint64(c))%(toyRows-1))
 }
 
-// EvalNeeds names a row again that Needs named.
+// EvalNeeds repeats a row that Needs named.
 func (*toySplit) EvalNeeds(keys []ps.Key) []ps.Key {
 	return append(keys, ps.Key{Row: 0}, ps.Key{Row: toyRows - 1})
 }
@@ -424,7 +423,7 @@ func (s *toySplit) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, e
 	own[0]++
 	own[1] += float32(before % 5)
 	if s.id == 0 && before%2 == 0 {
-		far[0]++ // else it asks for the row and leaves it alone
+		far[0]++ // otherwise it requests the row and leaves it unchanged
 	}
 	stats := apps.Stats{Examples: 1, Loss: float64(before), Work: s.work}
 	if evaluate {

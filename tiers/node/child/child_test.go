@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/program"
 )
 
-// fake is a program: a connection that a test speaks by, and the memory.
+// fake is a program: a connection controlled by a test, and the memory.
 type fake struct {
 	t      testing.TB
 	conn   *net.UnixConn
@@ -81,7 +81,7 @@ func (f *fake) receive() (m message) {
 	return m
 }
 
-// greet says hello and takes the welcome, and the memory with it.
+// greet says hello and receives the welcome with the memory.
 func (f *fake) greet(m message) message {
 	f.t.Helper()
 	f.send(m)
@@ -107,7 +107,7 @@ func (f *fake) greet(m message) message {
 	return welcome
 }
 
-// round pulls, takes an order, sets each delta to twice the row, and pushes.
+// round pulls, receives an order, sets each delta to twice the row, and pushes.
 func (f *fake) round(steps int) message {
 	f.t.Helper()
 	f.send(message{Type: typePull})
@@ -131,7 +131,7 @@ func (f *fake) push(o message, steps int) {
 	f.send(message{Type: typePush, Round: o.Round, Number: o.Number, Steps: steps, Loss: 3, Losses: steps})
 }
 
-// bench is a Child whose program is a function for each attempt.
+// bench is a Child with a function as the program of each attempt.
 type bench struct {
 	*Child
 	t      testing.TB
@@ -173,7 +173,7 @@ func (b *bench) dial() *fake {
 	}
 }
 
-// failure waits for the child to fail for good.
+// failure waits for the child to fail permanently.
 func (b *bench) failure() string {
 	b.t.Helper()
 	select {
@@ -251,7 +251,7 @@ func TestHelloThatDoesNotSuitTheJobIsRefused(t *testing.T) {
 	}
 }
 
-// All machines, and those after --resume, have the model of the first.
+// All machines, including those after --resume, have the first one's model.
 func TestModelsThatDifferAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*message){
 		"tensor 2 is c float32[3] on this machine and b float32[3] on the first":     func(m *message) { m.Tensors[1].Name = "c" },
@@ -278,7 +278,7 @@ func TestModelsThatDifferAreRefused(t *testing.T) {
 	}
 }
 
-// A program that does not keep to the protocol ends; the agent lives, and with retries another attempt does the round.
+// A program that breaks the protocol ends; the agent survives, and with retries another attempt does the round.
 func TestProgramsThatMisbehaveAreReplaced(t *testing.T) {
 	for want, misbehave := range map[string]func(f *fake, o message){
 		"closed the socket within a message":     func(f *fake, _ message) { _, _ = f.conn.Write([]byte(`{"type":`)); _ = f.conn.Close() },
@@ -345,7 +345,7 @@ func TestSecondContextIsRefused(t *testing.T) {
 	}
 }
 
-// NaN never reaches the servers. Three rounds in which nobody delivers end the run; as long as others deliver, the rows change.
+// NaN never reaches the servers. Three rounds in which no replica delivers end the run; as long as others deliver, the rows change.
 func TestNumbersThatAreNone(t *testing.T) {
 	b := newBench(t, nil)
 	f := b.dial()
@@ -406,7 +406,7 @@ func TestRoundThatHangsIsGivenUp(t *testing.T) {
 	}
 }
 
-// What a program still delivers of a round that was broken off is not taken for the next one's.
+// What a program still delivers for an aborted round is not counted in the next one.
 func TestBrokenOffRoundCountsForNothing(t *testing.T) {
 	b := newBench(t, nil)
 	f := b.dial()
@@ -440,7 +440,7 @@ func TestBrokenOffRoundCountsForNothing(t *testing.T) {
 	}
 }
 
-// A notice ends the round under way, and those after it with their first step; not in deterministic jobs.
+// A notice ends the round in progress, and later ones after their first step; not in deterministic jobs.
 func TestNoticeEndsTheRound(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		b := newBench(t, func(c *Config) { c.Terms.Deterministic = deterministic })
@@ -488,7 +488,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// The program has the memory open: it cannot take it from under the agent.
+// The program has the memory open: it must not be able to shrink it under the agent.
 func TestMemoryKeepsItsSize(t *testing.T) {
 	m, err := newMemory(100, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -504,8 +504,8 @@ func TestMemoryKeepsItsSize(t *testing.T) {
 	}
 }
 
-// Where the system gives no memory to share, as under a policy that forbids it, a file takes its place, with one warning; without space for that either,
-// the message says what to do.
+// Where the system has no shared memory, or a policy forbids it, a file replaces it, with one warning; if there is no space for the file
+// either, the message says what to do.
 func TestMemoryOnDisk(t *testing.T) {
 	unnamed = func(int64) (*os.File, error) { return nil, syscall.EACCES }
 	t.Cleanup(func() { unnamed = inMemory })

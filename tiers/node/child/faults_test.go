@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/python/pythontest"
 )
 
-// bare speaks python/wire.md with nothing but Python. The first attempt executes FAULT within its round.
+// bare speaks python/wire.md in plain Python. The first attempt executes FAULT within its round.
 const bare = `
 import array, ctypes, json, mmap, os, signal, socket, time
 if os.environ["TIERML_ATTEMPT"] == "1": exec(os.environ.get("FIRST", ""))
@@ -52,7 +52,8 @@ while True:
     send(type="push", round=order["round"], number=order["number"], steps=order["steps"], loss=1.0, losses=1)
 `
 
-// Whatever becomes of a real process within a round, the reason is written down, nothing of it is left, and the next attempt on the machine does the round.
+// Whatever happens to a real process within a round, the reason is recorded, nothing of it is left, and the next attempt on the machine
+// does the round.
 func TestProcessesThatFailAreReplaced(t *testing.T) {
 	python := pythontest.Interpreter(t)
 	script := filepath.Join(t.TempDir(), "bare.py")
@@ -108,14 +109,14 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 			child = b.Child
 			close(ready)
 			at := order(1)
-			for name == "hang" && at.First < 15 { // a round is late by those before it
+			for name == "hang" && at.First < 15 { // a round is late compared with those before it
 				if _, _, err := b.Round(t.Context(), at, ones); err != nil {
 					t.Fatal(err)
 				}
 				at.First += 5
 			}
 			d, delta, err := b.Round(t.Context(), at, ones)
-			if c.want == "" { // it has pushed, once: that counts, and its end shows in the round after
+			if c.want == "" { // it has pushed, once: that counts, and its end shows in the next round
 				if err != nil || d.Steps != 0 {
 					t.Fatalf("%+v, %v", d, err)
 				}
@@ -137,7 +138,7 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 	}
 }
 
-// lines are a log that is read while others write to it.
+// lines are a log that can be read while others write to it.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -155,7 +156,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A notice may come at any moment: each round that the program begins or ends after it ends with its first step.
+// A notice may come at any moment: each round that begins or ends after it ends with its first step.
 func TestNoticeAtEachMoment(t *testing.T) {
 	for at, moment := range []string{"before hello", "before the first pull", "between rounds", "within a round", "after the push"} {
 		t.Run(moment, func(t *testing.T) {
@@ -199,8 +200,8 @@ func TestNoticeAtEachMoment(t *testing.T) {
 	}
 }
 
-// In random worlds programs misbehave in all ways, and rounds are broken off by roll-backs. Each round counts once or not at all, with what was computed
-// for it and for nothing else, and when programs behave again all rounds are done. TIERML_SEEDS is how many worlds.
+// In random worlds programs misbehave in all ways, and roll-backs abort rounds. Each round counts once or not at all, with exactly what was
+// computed for it, and when programs behave again all rounds are done. TIERML_SEEDS is the number of worlds.
 func TestRandomPrograms(t *testing.T) {
 	worlds := 30
 	if n, err := strconv.Atoi(os.Getenv("TIERML_SEEDS")); err == nil {
@@ -221,7 +222,7 @@ func randomPrograms(t *testing.T, seed uint64) {
 	})
 	const rounds = 12
 	ctx := t.Context()
-	behave := func() bool { return r.IntN(3) > 0 } // of the programs' goroutine alone
+	behave := func() bool { return r.IntN(3) > 0 } // used only by the programs' goroutine
 	calm.Go(func() {
 		for attempt := uint64(1); ; attempt++ {
 			select {
@@ -270,7 +271,7 @@ func randomPrograms(t *testing.T, seed uint64) {
 	}
 }
 
-// misbehave is an attempt's life, until it has done something that it should not.
+// misbehave plays an attempt until it has done something wrong.
 func (b *bench) misbehave(t *testing.T, place string, attempt uint64, r *rand.Rand, behave func() bool) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: place, Net: "unix"})
 	if err != nil {
@@ -304,7 +305,7 @@ func (b *bench) misbehave(t *testing.T, place string, attempt uint64, r *rand.Ra
 		push := func(steps int) {
 			f.send(message{Type: typePush, Round: o.Round, Number: o.Number, Steps: steps, Loss: float64(mark), Losses: 1})
 		}
-		time.Sleep(time.Duration(r.IntN(1500)) * time.Microsecond) // it may be broken off meanwhile
+		time.Sleep(time.Duration(r.IntN(1500)) * time.Microsecond) // it may be aborted meanwhile
 		if behave() {
 			push(1 + r.IntN(5))
 			continue
@@ -335,7 +336,7 @@ func (b *bench) misbehave(t *testing.T, place string, attempt uint64, r *rand.Ra
 			return
 		case 5:
 			push(5)
-			push(5) // once more
+			push(5) // again
 			return
 		case 6:
 			f.send(message{Type: typePull})
@@ -361,7 +362,7 @@ func (b *bench) misbehave(t *testing.T, place string, attempt uint64, r *rand.Ra
 	}
 }
 
-// A killed agent leaves its socket where all goes with the machine: in its home, unless the name is too long for a socket's.
+// A killed agent leaves its socket where it disappears with the machine: in its home, unless the path is too long for a socket.
 func TestSocketIsInTheHome(t *testing.T) {
 	home := t.TempDir()
 	long := filepath.Join(home, strings.Repeat("long", 30))

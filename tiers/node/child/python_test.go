@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/python/pythontest"
 )
 
-// loop is a program that does nothing in its steps but add 1 to its model.
+// loop is a program whose steps only add 1 to its model.
 const loop = `
 import os, numpy as np, tierml
 model = {"w": np.zeros(int(os.environ["FLOATS"]), np.float32)}
@@ -57,8 +57,8 @@ func TestPython(t *testing.T) {
 	_ = file.Close()
 }
 
-// BenchmarkCall is an empty round of one step between the agent and Python: how long it takes, of the best twentieth of calls, and how long the two
-// processes' processors work for it, which other work on the host hardly changes.
+// BenchmarkCall is an empty round of one step between the agent and Python: its duration, in the best twentieth of calls, and the two
+// processes' processor time, which other work on the host hardly changes.
 func BenchmarkCall(b *testing.B) {
 	for _, floats := range []string{"8", "4194304"} { // the latter are 16 MiB
 		b.Run(floats, func(b *testing.B) {
@@ -85,7 +85,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// worked is how long the processors have worked for a process.
+// worked returns a process's processor time.
 func worked(t testing.TB, pid int) (all time.Duration) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(threads) == 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/tiers/node/wire"
 )
 
-// peer is the other end, spoken by hand: tiers/node is tested with the real one.
+// peer is the other end, driven by hand: tiers/node is tested with the real one.
 type peer struct {
 	t      *testing.T
 	conn   *grpc.ClientConn
@@ -166,8 +166,7 @@ func TestCommandsArriveInOrder(t *testing.T) {
 	})
 }
 
-// A stream that breaks loses nothing: commands that were not acknowledged come again, reports that come again are heard
-// once.
+// A stream that breaks loses nothing: unacknowledged commands are repeated, and repeated reports are heard once.
 func TestAConversationOutlivesItsStream(t *testing.T) {
 	withLink(t, 0, func(l *Link, dial func() *peer) {
 		first := dial()
@@ -206,7 +205,7 @@ func TestAConversationOutlivesItsStream(t *testing.T) {
 	})
 }
 
-// A new stream ends the old one, and what the old one said comes before.
+// A new stream ends the old one, and messages of the old one come first.
 func TestANewStreamReplacesTheOld(t *testing.T) {
 	withLink(t, 0, func(l *Link, dial func() *peer) {
 		first, second := dial(), dial()
@@ -228,7 +227,7 @@ func TestANewStreamReplacesTheOld(t *testing.T) {
 	})
 }
 
-// Commands for a process that is gone are of no use to the next one on the same machine.
+// Commands for a dead process are not sent to the next one on the same machine.
 func TestANewProcessGetsNoOldCommands(t *testing.T) {
 	withLink(t, 0, func(l *Link, dial func() *peer) {
 		first := dial()
@@ -287,7 +286,7 @@ func TestWhoMayNotAttachIsNotHeard(t *testing.T) {
 	})
 }
 
-// Send does not wait for a node that takes nothing; it refuses in the end.
+// Send does not wait for a node that receives nothing; eventually it refuses.
 func TestSendNeverWaits(t *testing.T) {
 	withLink(t, 3, func(l *Link, dial func() *peer) {
 		p := dial()
@@ -324,7 +323,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	})
 }
 
-// A report whose numbers are beyond the job's bounds reaches nobody, and ends its stream.
+// A report with numbers beyond the job's bounds reaches no receiver, and ends its stream.
 func TestReportsOfNonsense(t *testing.T) {
 	for name, report := range map[string]tiers.Report{
 		"marks of none": tiers.Answer{ID: 1, Result: tiers.Standings{Partitions: []tiers.Standing{{Partition: 1}}}},

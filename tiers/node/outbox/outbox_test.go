@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever breaks and whenever, the other side sees every message once and in order.
+// Whatever breaks, and whenever, the other side sees every message once and in order.
 func TestEveryMessageArrivesOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -71,7 +71,7 @@ func TestAFullBoxRefuses(t *testing.T) {
 	}
 }
 
-// Acknowledgements go out by themselves when there is nothing else to say, and are not acknowledged.
+// Acknowledgements are sent by themselves if there is no other message, and are not acknowledged.
 func TestAcknowledgementsAreNotAnswered(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := New[string](0)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// No more of a split is read than a split can have.
+// A split is read only up to the maximum size of a split.
 func TestSplitsAreBounded(t *testing.T) {
 	for left, want := range map[int64]string{5: "", 4: "cut the data into more splits"} {
 		_, err := io.ReadAll(&bounded{ReadCloser: io.NopCloser(strings.NewReader("seven")), left: left})

@@ -37,7 +37,7 @@ var (
 	}
 )
 
-// The lists above are what the other tests go through; a new kind of message must be in them.
+// The other tests go through the lists above; a new kind of message must be in them.
 func TestEveryKindIsTested(t *testing.T) {
 	declared := kinds(t, "../../messages.go")
 	for marker, want := range map[string][]string{
@@ -142,8 +142,7 @@ func overTheWire[M proto.Message](t *rapid.T, sent, got M) M {
 	return got
 }
 
-// draw returns a value of kind's type with every field drawn, by reflection: a field that the translation does
-// not know is lost on the way.
+// draw returns a value of kind's type with every field drawn, by reflection: a field unknown to the translation is lost on the way.
 func draw(t *rapid.T, kind any) any {
 	v := reflect.New(reflect.TypeOf(kind)).Elem()
 	fill(t, v, v.Type().Name())
@@ -201,7 +200,7 @@ func fill(t *rapid.T, v reflect.Value, path string) {
 	}
 }
 
-// kinds lists the types of a file by the marker method that they have.
+// kinds lists the types of a file by their marker method.
 func kinds(t *testing.T, file string) map[string][]string {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	if err != nil {
@@ -226,7 +225,7 @@ func typeNames[T any](values []T) []string {
 	return names
 }
 
-// FuzzReport reads whatever a machine may send; what passes the check has no number that is an index beyond the job's.
+// FuzzReport reads whatever a machine may send; what passes the check has no index beyond the job's bounds.
 func FuzzReport(f *testing.F) {
 	for _, result := range results {
 		m, err := wire.EncodeReport(tiers.Answer{ID: 1, Result: result})
