@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// killController ends the controller between two steps, and starts another one after a time, which knows the journal and
-// nothing else. Machines train on, the provider does what it does.
+// killController ends the controller between two steps, and after a time starts another one, which knows only the journal. Machines train
+// on, and the provider keeps acting.
 func (w *world) killController(gone time.Duration) {
 	if w.absent || w.outcome != "" {
 		return
@@ -25,7 +25,7 @@ func (w *world) killController(gone time.Duration) {
 			w.failf("reading the journal: %v", err)
 		}
 		w.absent, w.wakeAt = false, time.Time{}
-		w.clock = max(w.wall, w.entries[len(w.entries)-1].T.Sub(w.now)) // a run's time does not go back
+		w.clock = max(w.wall, w.entries[len(w.entries)-1].T.Sub(w.now)) // a run's time never goes back
 		w.life++
 		cfg := w.config()
 		cfg.Run, cfg.FirstID, cfg.Past = "test"+string(rune('a'+w.life)), uint64(w.life)<<32, past
@@ -36,7 +36,7 @@ func (w *world) killController(gone time.Duration) {
 		cfg.Checkpoints.Life = string(rune('1' + w.life))
 		before := w.ctrl
 		w.ctrl = New(cfg)
-		if w.crash == nil { // else it died in the middle of a step, and some of what it had in mind is not written down
+		if w.crash == nil { // otherwise it died in the middle of a step, and some of its state is not in the journal
 			w.checkMemory(before)
 		}
 		w.step(Wake{})
@@ -47,7 +47,7 @@ func (w *world) killController(gone time.Duration) {
 	})
 }
 
-// tellList tells the controller what the provider tells one that asks.
+// tellList sends the controller the answer that the provider gives to a listing.
 func (w *world) tellList() {
 	w.list()
 	w.after(3*time.Second, func() { w.step(PricesKnown{At: w.time()}) })
@@ -58,7 +58,7 @@ func (w *world) tellList() {
 	}
 }
 
-// list tells the controller which machines there are, as far as the provider knows everywhere.
+// list tells the controller which machines exist, as far as the provider knows everywhere.
 func (w *world) list() {
 	var all []provisioner.Instance
 	for _, n := range w.order {
@@ -93,7 +93,7 @@ func (w *world) crashes(a Action, after bool) bool {
 	return gone > 0
 }
 
-// attach calls the controller that was started again, and then says what it has kept.
+// attach calls the restarted controller, and then sends the reports that were kept.
 func (n *node) attach() {
 	switch {
 	case n.dead || !n.booted || n.w.absent || n.life == n.w.life:
@@ -127,7 +127,7 @@ func (n *node) takeStock(id uint64) {
 	n.answer(id, nil, s)
 }
 
-// olderCheckpoints returns the others, damaged or not, the newest first.
+// olderCheckpoints returns the other checkpoints, damaged or not, the newest first.
 func (w *world) olderCheckpoints(than string) (older []Kept) {
 	for _, name := range slices.Sorted(maps.Keys(w.store.manifests)) {
 		if at := w.store.manifests[name]; name != than && at <= w.store.manifests[than] {
@@ -147,8 +147,7 @@ func (w *world) newestCheckpoint() (name string, at ps.Clock) {
 	return name, at
 }
 
-// The controller dies in the middle and comes back: training has gone on, nothing is repeated, no machine is lost or
-// bought twice.
+// The controller dies midway and comes back: training has continued, nothing is repeated, no machine is lost or bought twice.
 func TestControllerComesBack(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		var at, back ps.Clock

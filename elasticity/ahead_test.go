@@ -7,21 +7,21 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// With staleness a worker's rows come through the cache of its client, the real one: rows of earlier clocks are used again, rows of
-// the next round are read while this one computes, and the worker's own contributions are added to what is here and to what arrives
-// without them. What a round then reads is held to the same as any other read: of its own splits all, each clock once.
+// With staleness a worker's rows come through the cache of its client, the real one: rows of earlier clocks are used again, rows of the
+// next round are read while this one computes, and the worker's own contributions are added to what is here and to what arrives without
+// them. What a round then reads must satisfy the same rules as any other read: everything of its own splits, each clock once.
 
-// ahead is a read for a round that has not begun.
+// ahead is a read for a later round.
 type ahead struct {
 	generation ps.Generation
 	clock      ps.Clock
 	began      uint64 // of the cache's reads; 0 = it has not been sent
 	send       func()
-	over       bool   // it has brought its rows, or no caller waits for them
+	over       bool   // it has its rows, or no caller waits for them
 	then       func() // a caller waits for it
 }
 
-// readCached gives a round its rows, of which it reads those that the cache lacks.
+// readCached gives a round its rows, and fetches those that the cache lacks.
 func (n *node) readCached(r *round) {
 	k := &n.worker
 	if r.Taken {
@@ -30,7 +30,7 @@ func (n *node) readCached(r *round) {
 	}
 	a := k.ahead
 	if a == nil || a.over || a.generation != r.Generation || a.clock != r.Clock {
-		n.leave() // it may wait for the very work that is to be done now
+		n.leave() // it may wait for the very work that is due now
 		n.fill(r)
 		return
 	}
@@ -43,7 +43,7 @@ func (n *node) readCached(r *round) {
 	a.send()
 }
 
-// fill reads what a round lacks, and begins it.
+// fill reads a round's missing rows, and begins it.
 func (n *node) fill(r *round) {
 	k := &n.worker
 	all := slices.Concat(n.w.keys...)
@@ -148,7 +148,7 @@ func (n *node) readAhead(r *round, computing time.Duration) {
 	n.w.after(n.w.delay(computing), a.send)
 }
 
-// leave ends what is being read ahead.
+// leave ends reading ahead.
 func (n *node) leave() {
 	if a := n.worker.ahead; a != nil {
 		a.over = true
@@ -156,7 +156,7 @@ func (n *node) leave() {
 	}
 }
 
-// ownWork adds a contribution that is about to be sent to the rows that are here.
+// ownWork adds a contribution that is about to be sent to the cached rows.
 func (n *node) ownWork(r *round, sums []ps.Sums) {
 	if n.worker.cache == nil {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A machine that backs some partitions up is to back up others too, and learns of these late. Owners of the first notify it
-// promptly of the next cut: what it reports as held must be all of that cut.
+// A machine that backs up some partitions becomes the backup of others too, and learns of these late. Their owners promptly send it the
+// next cut: when it reports the cut as held, it must hold all of it.
 func TestBackupHearsLateOfItsPartitions(t *testing.T) {
 	s := six()
 	s.reliable = 2
@@ -30,8 +30,8 @@ func TestBackupHearsLateOfItsPartitions(t *testing.T) {
 	})
 }
 
-// A backup hears late that a cut is committed, and the next one is due. Until then the cut is only a delivery to it, and no machine
-// but it holds that cut when an owner dies: the next delivery must not replace it.
+// A backup learns late that a cut is committed, when the next one is already due. Until then the cut is only a delivery to it, but only
+// this machine holds it when an owner dies: the next delivery must not replace it.
 func TestBackupHearsLateOfACommit(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		s := six()
@@ -61,12 +61,11 @@ func TestBackupHearsLateOfACommit(t *testing.T) {
 	}
 }
 
-// A reliable machine is lost, everything returns to the cut, and the other machine is to back up what that one did. All servers get
-// notices before any worker has begun a clock again: the flush cannot rest at the committed cut, which the new backup does not
-// hold.
+// A reliable machine is lost, everything returns to the cut, and the other machine must back up what the lost one did. All servers get
+// notices before any worker has begun a clock again: the flush cannot rest at the committed cut, which the new backup lacks.
 func TestFlushRightAfterABackupWasNamed(t *testing.T) {
 	s := six()
-	s.reliable, s.noticeWait = 2, time.Millisecond // the whole of a bulk eviction is seen as one
+	s.reliable, s.noticeWait = 2, time.Millisecond // a whole bulk eviction is seen as one
 	schedule(t, s, func(w *world) func() bool {
 		lost, flushed := false, false
 		w.settled(func() {

@@ -11,9 +11,9 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// BenchmarkStepAtPrice is the controller's answer to a change of price while 128 spot machines train: with a policy
-// that finds nothing to do, and with the paper's, which compares the MTTFs of two pools in two weeks of prices, one a
-// minute. Its figures are the p50 and p99 of single steps; reading the clock adds some tens of nanoseconds to each.
+// BenchmarkStepAtPrice measures the controller's answer to a price change while 128 spot machines train: with a policy that finds nothing
+// to do, and with the paper's, which compares the MTTFs of two pools over two weeks of prices, one a minute. It reports the p50 and p99 of
+// single steps; reading the clock adds some tens of nanoseconds to each.
 func BenchmarkStepAtPrice(b *testing.B) {
 	for _, policy := range []bidding.Policy{nil, bidding.TierML{}} {
 		name := "controller"
@@ -76,8 +76,7 @@ func grownWorld(machines int) *world {
 	return w
 }
 
-// spikes says how often each pool's price exceeds the on-demand price: once in this many prices. The fleet is in the
-// first pool.
+// spikes gives how often each pool's price exceeds the on-demand price: once in this many prices. The fleet is in the first pool.
 var spikes = [2]int{4000, 100}
 
 // weeksOfPrices returns a history of two weeks, one price a minute.
@@ -89,7 +88,7 @@ func weeksOfPrices(until time.Time, rng *rand.Rand, spike int) *market.History {
 	return market.NewHistory(points)
 }
 
-// somePrice is between 10 and 90 % of the on-demand price, but for spikes.
+// somePrice is between 10 and 90 % of the on-demand price, except for spikes.
 func somePrice(rng *rand.Rand, i, spike int) market.USD {
 	if i%spike == spike-1 {
 		return market.Dollar * 6 / 5

@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A pause gives up every transient machine and no reliable one, and training continues; afterwards the same number is bought
-// again. Nothing is done twice, and the model is the undisturbed one (finish).
+// A pause gives up every transient machine and no reliable one, and training continues; afterwards the same number is bought again. Nothing
+// is repeated, and the model is the undisturbed one (finish).
 func TestBudgetPauses(t *testing.T) {
 	for seed := range uint64(6) {
 		paused, back := false, false
@@ -28,7 +28,7 @@ func TestBudgetPauses(t *testing.T) {
 				if s := w.ctrl.Scale(); s.Reliable == 0 || s.Want.Machines != 6 {
 					t.Errorf("seed %d: in the pause %+v", seed, s)
 				}
-				w.step(BudgetChanged{Do: BudgetPauses, Why: "again"}) // it is already
+				w.step(BudgetChanged{Do: BudgetPauses, Why: "again"}) // it already is
 				w.step(BudgetChanged{Do: BudgetGoesOn, Why: "cheap again"})
 				w.when(func() bool { return w.ctrl.Scale().Workers == 6 }, func() { back = true })
 			})
@@ -51,7 +51,7 @@ func TestBudgetPauses(t *testing.T) {
 	}
 }
 
-// A successor is in the pause that its predecessor was in.
+// A successor is still in its predecessor's pause.
 func TestPauseIsRemembered(t *testing.T) {
 	for _, c := range []struct {
 		told []string

@@ -11,31 +11,31 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// cloud is the provider's side of the world. Times until which something is wrong with spot launches:
+// cloud is the provider's side of the world. Until these times spot launches go wrong:
 type cloud struct {
 	none      time.Time // there is no capacity
-	refusals  int       // of what is on demand
+	refusals  int       // of on-demand requests
 	few       time.Time // there is half of the requested capacity
-	slow      time.Time // machines are there long before the answer
+	slow      time.Time // machines exist long before the answer
 	stillborn time.Time // every second machine dies before its agent has called
 	mute      time.Time // agents never call
 	onDemand  time.Time // there is no capacity on demand
 	lost      time.Time // the answer to a launch is lost, and its machines never call
 
-	terminated map[ps.ServerID]int // in which life of the controller, from 1
+	terminated map[ps.ServerID]int // in which life of the controller, counted from 1
 	bought     map[string]purchase // by token
-	hidden     time.Duration       // new machines are not listed for so long
-	ahead      time.Duration       // its clock, before the controller's
+	hidden     time.Duration       // new machines are not listed for this long
+	ahead      time.Duration       // how far its clock is ahead of the controller's
 }
 
-// purchase is what a token stands for.
+// purchase is what a token was used for.
 type purchase struct {
 	request provisioner.Request
 	nodes   []*node
 	refused []provisioner.Refusal
 }
 
-// again answers a request whose token was used: with the same machines, as they are now, or not at all if it asks for others.
+// again answers a request whose token was used: with the same machines, as they are now, or not at all if the request differs.
 func (p purchase) again(r provisioner.Request) Event {
 	if !reflect.DeepEqual(p.request, r) {
 		return LaunchFailed{Token: r.Token, Err: fmt.Errorf("%w: %+v was asked for by that token, and now %+v", provisioner.ErrInvalid, p.request, r)}
@@ -96,7 +96,7 @@ func (w *world) launch(r provisioner.Request, life int) {
 		}
 	}
 	var refused []provisioner.Refusal
-	if count < r.Count && len(r.Or) > 0 { // the last one has no more; what the others lack is unknown
+	if count < r.Count && len(r.Or) > 0 { // the last one has no more; how many the others have is unknown
 		refused = []provisioner.Refusal{{Pool: r.Or[len(r.Or)-1].Pool, Err: provisioner.ErrNoCapacity}}
 	}
 	told := Launched{Token: r.Token, Instances: got, Refused: refused}
@@ -122,7 +122,7 @@ func (w *world) launch(r provisioner.Request, life int) {
 	}
 }
 
-// among returns the request for the pool that the provider takes the machine of a number from: one after the other.
+// among returns the request for the pool from which the provider takes a machine by its number: pools in turn.
 func among(r provisioner.Request, number int) provisioner.Request {
 	if n := number % (len(r.Or) + 1); n > 0 {
 		r.Pool, r.Bid = r.Or[n-1].Pool, r.Or[n-1].Bid
@@ -148,7 +148,7 @@ func (w *world) terminate(id ps.ServerID) {
 	case w.life + 1:
 		w.failf("%s is terminated twice", id)
 	default:
-		return // a controller before has done it
+		return // an earlier controller has done it
 	}
 	w.cloud.terminated[id] = w.life + 1
 	w.after(w.delay(w.shape.slowEnd), func() { w.end(id, market.ByUser, "User initiated") })
@@ -165,13 +165,13 @@ func (w *world) end(id ps.ServerID, by market.EndedBy, reason string) {
 	n.exit()
 	ended := InstanceEnded{Instance: n.instance}
 	w.after(w.delay(2*time.Second), func() { w.step(ended) })
-	for w.odds(3) { // notices and listings tell it again and again
+	for w.odds(3) { // notices and listings repeat it
 		w.after(w.delay(6*time.Second), func() { w.step(ended) })
 	}
 	w.after(3*time.Second+max(w.cloud.ahead, 0), func() { w.step(PricesKnown{At: w.time()}) })
 }
 
-// evict warns machines and takes them when the notice ends. The provider and the machine's own watcher report it.
+// evict warns machines and takes them when the notice expires. The provider and the machine's own watcher report it.
 func (w *world) evict(notice time.Duration, ids ...ps.ServerID) {
 	for _, id := range ids {
 		n := w.nodes[id]

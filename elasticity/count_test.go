@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// strained returns a world whose cuts take as long as load says, divided among the machines that back up.
+// strained returns a world whose cuts take the time in load, divided by the number of machines that back up.
 func strained(seed uint64, load *float64) *world {
 	s := elastic()
 	s.clocks, s.cutEvery = 95, 500*time.Millisecond
@@ -26,14 +26,14 @@ func strained(seed uint64, load *float64) *world {
 	return w
 }
 
-// growing lets the count follow cuts, in fewer than usual.
+// growing makes the count follow cuts, sooner than usual.
 func (w *world) growing() {
 	w.ctrl.configure(func(c *Config) {
 		c.Grows, c.CutsUnpaced, c.Count = true, true, tiers.CountRule{High: 3, Low: 0.5, Calm: 8, Gain: 0.1}
 	})
 }
 
-// counts returns the changes of what is wanted, and the reasons.
+// counts returns the changes of the wanted number, and the reasons.
 func (w *world) counts() (to, why []string) {
 	for _, e := range w.lines(journal.Scale) {
 		_, text, _ := strings.Cut(e.To, "servers")
@@ -64,7 +64,7 @@ func TestReliableTierGrowsWithItsCuts(t *testing.T) {
 	}
 }
 
-// A controller that takes the run over keeps the count, and gives the machine back when cuts are short.
+// A controller that takes over the run keeps the count, and returns the machine when cuts are short.
 func TestTakeoverKeepsTheCount(t *testing.T) {
 	for seed := range uint64(6) {
 		load, kept := 0.35, 0
@@ -84,8 +84,8 @@ func TestTakeoverKeepsTheCount(t *testing.T) {
 	}
 }
 
-// What does not let the tier grow: a declared one, a requested number, a limit per hour without room, as many machines as
-// there are partitions, and cuts in time.
+// What keeps the tier from growing: a declared number, a requested number, an hourly limit without room, as many machines as partitions,
+// and cuts in time.
 func TestReliableTierStays(t *testing.T) {
 	for name, change := range map[string]func(*world, *float64){
 		"declared": func(w *world, _ *float64) { w.ctrl.configure(func(c *Config) { c.Grows = false }) },
@@ -106,7 +106,7 @@ func TestReliableTierStays(t *testing.T) {
 	}
 }
 
-// Cuts that are long and short by turns, in random worlds with faults of all kinds: promises are kept while the tier grows and shrinks.
+// Cuts are alternately long and short, in random worlds with faults of all kinds: promises are kept while the tier grows and shrinks.
 func TestGrowthAtRandom(t *testing.T) {
 	changes, seeds := 0, setting("TIERML_SEEDS", 100)
 	for seed := range seeds {

@@ -13,11 +13,11 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The fault injector for launches: a run is rehearsed, every point is counted at which a controller could die around a purchase
-// or an end, and then the same run is made once for each. The next controller knows the journal, and nothing else.
+// The fault injector for launches: a run is rehearsed, every point is counted at which a controller could die around a purchase or an end,
+// and then the same run is made once for each. The next controller knows only the journal.
 
-// story has a launch of every sort in it: whole, partly filled, refused, answered late, in another pool, instead of machines
-// that were taken or broke, one whose machines die before they call, and the end of all.
+// crashStory has launches of every kind: complete, partly filled, refused, answered late, in another pool, instead of machines that were
+// taken or broke, one whose machines die before they call, and the end of all.
 const crashStory = "1s few 1s; 2500ms kill 0.4; 3s switch; 3s slow-answer 1s; 4s evict-some 0.7 800ms; 5s no-capacity 500ms; " +
 	"5500ms kill-reliable 0; 6500ms stillborn 1s; 7s kill-some 0.5; 8s switch"
 
@@ -27,8 +27,8 @@ func crashShape() shape {
 	return s
 }
 
-// crashPoint reports whether a controller that dies here may have bought or ended something unrecorded, or the reverse. Once
-// the end is in the journal the run has ended and gets no successor.
+// crashPoint reports whether a controller that dies here may have bought or ended something unrecorded, or the reverse. Once the end is in
+// the journal the run has ended and gets no successor.
 func crashPoint(a Action, after bool) bool {
 	switch a := a.(type) {
 	case Launch, Terminate:
@@ -40,8 +40,8 @@ func crashPoint(a Action, after bool) bool {
 	return false
 }
 
-// crashing lets the story happen and the controller die at the points of some numbers, counted over all its lives, and gives how many
-// points there were.
+// crashing plays the story, with a controller that dies at points with these numbers, counted over all its lives, and returns the number of
+// points.
 func crashing(seed uint64, gone, hidden time.Duration, at ...int) (w *world, points int, err error) {
 	return crashingIn(crashShape(), seed, gone, hidden, at...)
 }
@@ -92,7 +92,7 @@ func (w *world) checkPurchases() error {
 			written[ps.ServerID(e.Instance)] = e
 		}
 	}
-	for _, n := range w.order { // in the pool where it really is, at the bid for that pool
+	for _, n := range w.order { // in the pool where it really is, at that pool's bid
 		if e, ok := written[n.id]; ok && (e.Pool != n.instance.Pool.String() || e.Bid != fleet.BidText(n.instance.Pool, n.instance.Bid)) {
 			return fmt.Errorf("%s of %s at %s is written down as one of %s at %s", n.id, n.instance.Pool, n.instance.Bid, e.Pool, e.Bid)
 		}
@@ -105,7 +105,7 @@ func (w *world) checkPurchases() error {
 	return nil
 }
 
-// However long the controller is absent, however late the provider lists what it has: at every single point.
+// However long the controller is absent, and however late the provider lists machines: at every single point.
 func TestCrashAtEveryStepOfALaunch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ gone, hidden time.Duration }{
@@ -127,8 +127,8 @@ func TestCrashAtEveryStepOfALaunch(t *testing.T) {
 	}
 }
 
-// The same where the provider chooses among three pools for each purchase: the request that is sent again names all, at
-// their bids, and its machines are where the provider has put them.
+// The same if the provider chooses among three pools for each purchase: the repeated request names all, with their bids, and its machines
+// are where the provider has put them.
 func TestCrashAtEveryStepOfAFleet(t *testing.T) {
 	t.Parallel()
 	s := crashShape()
@@ -158,7 +158,7 @@ func TestCrashAtEveryStepOfAFleet(t *testing.T) {
 	}
 }
 
-// It dies again while it takes the run over: at each of the next points.
+// It dies again while it takes over the run: at each of the next points.
 func TestCrashDuringAdoption(t *testing.T) {
 	t.Parallel()
 	_, points, err := crashing(2, 50*time.Millisecond, 300*time.Millisecond)

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// An application that panics at a clock ends the run in order: the committed cut is saved, the reason is in the journal with the
-// end of the log, every machine goes, and few were bought.
+// An application that panics at a clock ends the run in order: the committed cut is saved, the reason is in the journal with the end of the
+// log, every machine ends, and few were bought.
 func TestAnApplicationThatPanicsEndsTheRun(t *testing.T) {
 	for _, words := range []bool{true, false} {
 		for seed := range uint64(6) {
@@ -39,7 +39,8 @@ func TestAnApplicationThatPanicsEndsTheRun(t *testing.T) {
 			if words && (!strings.Contains(done.Why, "panic: index out of range") || done.Log != "goroutine 1?[31m\nmain.go:17") {
 				t.Errorf("seed %d: it ended because %q, with the log %q", seed, done.Why, done.Log)
 			}
-			// Each cut not committed before is a reason to try again. Without words a loop takes a round of crashes more.
+			// Each new committed cut is a reason to try again. Without a reported reason it takes one more round of crashes to detect a
+			// loop.
 			further, cut := 0, int64(0)
 			for _, e := range w.lines(journal.Cut) {
 				if e.Clock > cut {
@@ -57,7 +58,7 @@ func TestAnApplicationThatPanicsEndsTheRun(t *testing.T) {
 	}
 }
 
-// What agents cannot start with, and what they cannot load, stops the run before its money is gone.
+// Settings that agents cannot start with, or data that they cannot load, stop the run before its money is gone.
 func TestAgentsThatCannotStartEndTheRun(t *testing.T) {
 	for _, kind := range []string{"welcome", "load"} {
 		w := newWorld(5, plain())
@@ -79,7 +80,7 @@ func TestAgentsThatCannotStartEndTheRun(t *testing.T) {
 	}
 }
 
-// Machines that their provider takes or breaks are no crash loop, however many they are.
+// Machines that their provider takes or breaks are no crash loop, however many.
 func TestLossesAreNoCrashLoop(t *testing.T) {
 	s := plain()
 	s.cutEvery = time.Hour // nothing is ever committed

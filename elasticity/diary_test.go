@@ -16,16 +16,15 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/*.txt anew")
 
-// TestDiaries tells stories: what happens goes in, what the controller writes down comes out. A file of testdata is
-// a list of entries, with a blank line after each:
+// TestDiaries tells stories: events go in, the controller's journal comes out. A file of testdata is a list of entries, with a blank line
+// after each:
 //
 //	what happens
 //	----
 //	the journal since the entry before
 //
-// What happens is, one to a line: "world" with the figures that differ from the usual (first of all), "run" up to a
-// time, "end", or a fault as in the plans of faults_test.go. In the journal, clocks are a column, like lines in a row
-// are one, and bills are added up.
+// What happens is, one to a line: "world" with the figures that differ from the usual (first of all), "run" up to a time, "end", or a fault
+// as in the plans of faults_test.go. In the journal, clocks are a column, like lines in a row are one, and bills are added up.
 func TestDiaries(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -55,14 +54,14 @@ func TestDiaries(t *testing.T) {
 	}
 }
 
-// tell plays a diary and gives it as it went.
+// tell plays a diary and returns it as it went.
 func tell(text string) (string, error) {
 	var out strings.Builder
 	var w *world
 	said := 0
 	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		events, _, isEntry := strings.Cut(block, "\n----")
-		if !isEntry { // a word to the reader
+		if !isEntry { // a comment
 			fmt.Fprintf(&out, "%s\n\n", block)
 			continue
 		}
@@ -82,7 +81,7 @@ func tell(text string) (string, error) {
 	return strings.TrimRight(out.String(), "\n") + "\n", nil
 }
 
-// happen does what a line says.
+// happen carries out a line.
 func (w *world) happen(words []string) (*world, error) {
 	switch words[0] {
 	case "world":
@@ -129,7 +128,7 @@ func imagine(figures []string) (*world, error) {
 	return newWorld(uint64(seed), s), nil
 }
 
-// diary returns the journal from a line on, for readers.
+// diary returns the journal from an index on, for readers.
 func (w *world) diary(from int) string {
 	var b strings.Builder
 	clock := int64(0)
@@ -161,7 +160,7 @@ func clockAfter(clock int64, e journal.Entry) int64 {
 	return clock
 }
 
-// alikeLines reports whether two lines in a row become one.
+// alikeLines reports whether two consecutive lines become one.
 func alikeLines(a, b journal.Entry) bool {
 	if a.Kind != b.Kind {
 		return false
@@ -175,7 +174,7 @@ func alikeLines(a, b journal.Entry) bool {
 	return a.Instance != "" && a.Why == b.Why && a.Pool == b.Pool && a.Deadline == nil == (b.Deadline == nil)
 }
 
-// sentence tells lines that are alike.
+// sentence describes similar lines.
 func sentence(group []journal.Entry) string {
 	e := group[0]
 	switch e.Kind {

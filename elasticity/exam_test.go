@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/tiers/agent/agenttest"
 )
 
-// A node of these worlds whose controller is the exam.
+// A node of these worlds with the exam as its controller.
 func TestExam(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, s := range []shape{six(), counting()} {

@@ -48,8 +48,8 @@ func setting(variable string, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// Seeds on which a promise was broken before. The file only grows. A seed draws another world when the tests' own code changes
-// what it draws, so what a seed has found also has a test of its own where that could be written.
+// Seeds that once broke a promise. The file only grows. A seed draws another world when the tests' own code changes its draws, so failures
+// also have tests of their own where possible.
 func TestSeedsThatFailedBefore(t *testing.T) {
 	text, err := os.ReadFile("testdata/seeds.list")
 	if err != nil {
@@ -84,7 +84,7 @@ func explore(t *testing.T, seed uint64, p plan) (steps int, failed bool) {
 	return steps, true
 }
 
-// random runs the world of a seed with a plan and gives how many steps it took.
+// random runs the world of a seed with a plan and returns the number of steps.
 func random(t *testing.T, seed uint64, p plan) (steps int, err error) {
 	w := newWorld(seed, drawn(rand.New(rand.NewPCG(seed, 3))))
 	if t != nil && os.Getenv("TIERML_TRACE") != "" {

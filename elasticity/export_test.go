@@ -20,7 +20,7 @@ func alone() shape {
 	return s
 }
 
-// The only machine that holds the model falls silent when it is read, for nearly as long as it may.
+// The only machine that holds the model falls silent when it is read, for nearly as long as allowed.
 func TestExportOutlastsASilentOwner(t *testing.T) {
 	s := alone()
 	schedule(t, s, func(w *world) func() bool {
@@ -35,7 +35,7 @@ func TestExportOutlastsASilentOwner(t *testing.T) {
 	})
 }
 
-// unsavable makes saving the model fail for a time, from the first try on. A minute is as long as ten are at full speed.
+// unsavable makes saving the model fail for a time, from the first attempt on. A minute corresponds to ten at full speed.
 func (w *world) unsavable(d time.Duration) {
 	w.ctrl.configure(func(c *Config) { c.Speed = 0.1 })
 	var first time.Time
@@ -59,7 +59,7 @@ func (w *world) exportLines() (lines []journal.Entry) {
 	return lines
 }
 
-// The disk for the model is full for a while: it is tried again, the journal says so once, and no machine ends.
+// The disk for the model is full for a while: saving is retried, the journal says so once, and no machine ends.
 func TestExportOutlastsAFullDisk(t *testing.T) {
 	schedule(t, alone(), func(w *world) func() bool {
 		w.unsavable(50 * time.Second)
@@ -71,7 +71,7 @@ func TestExportOutlastsAFullDisk(t *testing.T) {
 	})
 }
 
-// It stays full: the run fails after a time, since machines that wait cost money.
+// It stays full: the run fails after a time, since waiting machines cost money.
 func TestExportFailsAfterATime(t *testing.T) {
 	w := newWorld(1, alone())
 	w.unsavable(time.Hour)
@@ -88,8 +88,8 @@ func TestExportFailsAfterATime(t *testing.T) {
 	}
 }
 
-// An owner is lost while the model is read and everything returns to the cut. What the first reading says, however late, is not
-// taken for the answer to the second.
+// An owner is lost while the model is read and everything returns to the cut. The first reading's result, however late, is not taken for
+// the second's.
 func TestExportOfAnEndedGeneration(t *testing.T) {
 	w := newWorld(1, six())
 	exports := 0
@@ -107,8 +107,8 @@ func TestExportOfAnEndedGeneration(t *testing.T) {
 	}
 }
 
-// The only machine that backs partitions up is lost, and the run is to end before there is another: none is bought for that. The
-// last cut is committed when every split has reached it, not when its name is known.
+// The only machine that backs up partitions is lost, and the run is due to end before there is another: none is bought for that. The last
+// cut is committed when every split has reached it, not when its name is known.
 func TestExportWithoutABackup(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		bare := false

@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// fault is something that happens to a world. It names its machine by a place among those that live then, from 0 to
-// 1, so that a fault means something also when others have been taken out of the plan.
+// fault is something that happens to a world. It identifies its machine by a position among those alive at that time, from 0 to 1, so that
+// a fault keeps a meaning when others are removed from the plan.
 type fault struct {
 	at   time.Duration
 	do   string
@@ -21,16 +21,16 @@ type fault struct {
 	long time.Duration
 }
 
-// faultKind says what a fault does and which of its arguments it has.
+// faultKind defines a fault's effect and its arguments.
 type faultKind struct {
 	verb      string
 	who, long bool
-	most      time.Duration // of long
-	weight    int           // of being drawn
+	most      time.Duration // maximum of long
+	weight    int           // in the draw
 	do        func(w *world, f fault)
 }
 
-// The order is that of drawing: add new ones at the end.
+// The order is that of drawing: append new ones.
 var faultKinds = []faultKind{
 	{"evict-all", false, true, 3 * time.Second, 3, func(w *world, f fault) { w.evict(f.long, w.spot()...) }},
 	{"evict-some", true, true, 3 * time.Second, 4, func(w *world, f fault) { w.evict(f.long, w.first(f.who)...) }},
@@ -75,7 +75,7 @@ var faultKinds = []faultKind{
 	{"damage", false, false, 0, 2, func(w *world, _ fault) { w.damageNewest() }},
 	{"scale", true, false, 0, 4, func(w *world, f fault) { w.askForOthers(f.who) }},
 	{"reliable", true, false, 0, 4, func(w *world, f fault) { w.askForReliable([]int{1, 1, -1, -1, 2}[int(f.who*5)]) }},
-	// Of these, drawPlan draws one at times, when all others are drawn.
+	// drawPlan sometimes draws one of these, after all others.
 	{"pause", true, true, 15 * time.Second, 0, func(w *world, f fault) { w.pause(f.long, f.who < 0.5) }},
 	{"clocks", true, true, 20 * time.Minute, 0, func(w *world, f fault) { w.setClock(f.who < 0.5, f.long) }},
 	{"silence-all", true, true, 20 * time.Second, 0, func(w *world, f fault) { w.silenceMost(f.who, f.long) }},
@@ -91,7 +91,7 @@ var faultKinds = []faultKind{
 	{"prefer", true, false, 0, 0, func(w *world, f fault) { w.prefer(f.who) }},
 }
 
-// askForOthers asks for other numbers of machines. What cannot be is refused.
+// askForOthers requests other numbers of machines. Impossible requests are refused.
 func (w *world) askForOthers(place float64) {
 	if w.absent {
 		return
@@ -104,8 +104,7 @@ func (w *world) askForOthers(place float64) {
 	w.step(request)
 }
 
-// restFor pauses the run, and resumes it after a while; a controller that is absent then learns of it when it is
-// back.
+// restFor pauses the run, and resumes it after a while; an absent controller learns of it on its return.
 func (w *world) restFor(d time.Duration) {
 	w.policy.asked = true
 	w.request(ScaleWanted{Pause: true})
@@ -118,14 +117,14 @@ func (w *world) restFor(d time.Duration) {
 	w.after(d, resume)
 }
 
-// askForReliable asks for more or fewer reliable machines.
+// askForReliable requests more or fewer reliable machines.
 func (w *world) askForReliable(more int) {
 	if !w.absent {
 		w.step(ScaleWanted{ID: uint64(len(w.scaled) + 1), Reliable: more, By: "somebody"})
 	}
 }
 
-// one returns the machine at a place of a list; "" when there is none.
+// one returns the machine at a position of a list; "" if there is none.
 func (w *world) one(ids []ps.ServerID, place float64) ps.ServerID {
 	if len(ids) == 0 {
 		return ""
@@ -133,7 +132,7 @@ func (w *world) one(ids []ps.ServerID, place float64) ps.ServerID {
 	return ids[int(place*float64(len(ids)))]
 }
 
-// first returns a part of the spot machines, oldest first.
+// first returns a fraction of the spot machines, oldest first.
 func (w *world) first(part float64) []ps.ServerID {
 	ids := w.spot()
 	return ids[:int(part*float64(len(ids)))]
@@ -148,7 +147,7 @@ func kindOf(verb string) faultKind {
 	return faultKinds[slices.IndexFunc(faultKinds, func(k faultKind) bool { return k.verb == verb })]
 }
 
-// play lets a plan happen to the world.
+// play makes a plan happen to the world.
 func (w *world) play(p plan) {
 	for _, f := range p {
 		kind := kindOf(f.do)
@@ -288,7 +287,7 @@ func parseFault(words []string) (f fault, err error) {
 	return f, nil
 }
 
-// shrink takes faults out of a plan for as long as the rest still fails.
+// shrink removes faults from a plan as long as the rest still fails.
 func shrink(p plan, fails func(plan) bool) plan {
 	for again := true; again; {
 		again = false

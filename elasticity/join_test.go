@@ -8,11 +8,11 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The contract, Data and memory: a new machine loads its splits before it takes any over; until then the previous owner
-// keeps working on these. So a newcomer is welcomed, loads, and is handed work only when it is ready; no split is released
-// before its taker has loaded it, no worker parks, and no clock is longer for it than the longest before.
+// The contract, Data and memory: a new machine loads its splits before it takes any over; until then the previous owner keeps working on
+// these. So a newcomer is welcomed, loads, and is handed work only when it is ready; no split is released before its new owner has loaded
+// it, no worker parks, and no clock becomes longer than the longest before.
 func TestJoiningCostsTheOthersNothing(t *testing.T) {
-	var before, during float64 // the longest clock of all worlds: their luck differs more than their clocks
+	var before, during float64 // the longest clock of all worlds: luck differs more than their clocks
 	for seed := range uint64(8) {
 		asked := false
 		settled := 0 // of w.sent

@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A job whose single reliable machine serves is lent another one: its partitions spread over both, nothing is done again, and when it is
-// taken back they return. A controller that takes the run over meanwhile keeps it.
+// A job whose single reliable machine serves is lent another one: its partitions spread over both, nothing is repeated, and when it is
+// taken back they return. A controller that takes over the run meanwhile keeps it.
 func TestALentMachine(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		s := six()
@@ -57,7 +57,7 @@ func TestALentMachine(t *testing.T) {
 	}
 }
 
-// A machine that is named goes when there is one too many: the job continues with the one that it was lent.
+// A named machine is released when there is one too many: the job continues with the lent one.
 func TestALentMachineTakesAnothersPlace(t *testing.T) {
 	s := six()
 	s.transient = 1
@@ -80,7 +80,7 @@ func TestALentMachineTakesAnothersPlace(t *testing.T) {
 	})
 }
 
-// A number that a person requests holds: nothing is lent on top of it.
+// A number that a person requests holds: nothing is lent in addition.
 func TestNothingIsLentOnTopOfARequestedNumber(t *testing.T) {
 	s := six()
 	s.transient = 2
@@ -96,7 +96,7 @@ func TestNothingIsLentOnTopOfARequestedNumber(t *testing.T) {
 	finish(t, w, "finished")
 }
 
-// No more machines are lent than partitions can be spread over.
+// No more machines are lent than partitions can use.
 func TestLentMachinesAreBounded(t *testing.T) {
 	w := newWorld(1, six())
 	w.until(8 * time.Second)

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// even returns a world of as many transient machines as reliable ones: stage 1 by the ratio.
+// even returns a world with as many transient machines as reliable ones: stage 1 by the ratio.
 func even() shape {
 	s := plain()
 	s.reliable, s.transient, s.clocks = 4, 4, 95
@@ -18,7 +18,7 @@ func even() shape {
 
 func (w *world) reliable(n *node) bool { return n.instance.Pool.Class == market.OnDemand }
 
-// stages returns the changes of stage after the first machines have joined.
+// stages returns the stage changes after the first machines have joined.
 func (w *world) stages() (out []string) {
 	for _, e := range w.lines(journal.Stage)[1:] {
 		out = append(out, e.From+" to "+e.To)
@@ -26,10 +26,10 @@ func (w *world) stages() (out []string) {
 	return out
 }
 
-const full = 1e6 // bytes per second: what a link carries
+const full = 1e6 // bytes per second: a link's capacity
 
-// The contract, Stages: up when the reliable machines' network is the bottleneck, down when not, while training continues.
-// The deterministic world checks every read and the exported model.
+// The contract, Stages: up when the reliable machines' network is the bottleneck, down when not, while training continues. The
+// deterministic world checks every read and the exported model.
 func TestNetworkLoadChangesTheStage(t *testing.T) {
 	for seed := range uint64(8) {
 		w := newWorld(seed, even())
@@ -72,7 +72,7 @@ func TestNetworkLoadChangesTheStage(t *testing.T) {
 func TestStragglersAmongTheReliableMachines(t *testing.T) {
 	s := even()
 	s.transient = 8
-	// Clocks are of random lengths here. In some worlds those after the change happen to be the longer ones, and it is taken back.
+	// Clocks have random lengths here. In some worlds those after the change happen to be longer, and it is reverted.
 	const seeds, mayGoBack = 20, 4
 	back := 0
 	for seed := range uint64(seeds) {
@@ -104,7 +104,7 @@ func TestStragglersAmongTheReliableMachines(t *testing.T) {
 	}
 }
 
-// Without a link's bandwidth nothing is decided by traffic, and without transient machines load asks for nothing.
+// Without a link's bandwidth traffic decides nothing, and without transient machines load requests nothing.
 func TestLoadWithoutBandwidthOrTransientMachines(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"unknown link": func(w *world) {
@@ -125,7 +125,7 @@ func TestLoadWithoutBandwidthOrTransientMachines(t *testing.T) {
 	}
 }
 
-// A clock whose load changes nothing costs no memory.
+// A clock whose load changes nothing allocates no memory.
 func TestMeasuringAllocatesNothing(t *testing.T) {
 	w := newWorld(1, even())
 	w.ctrl.configure(func(c *Config) { c.Reliable.Type.Bandwidth = full })

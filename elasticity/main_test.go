@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain lets worlds, which live in a few MB, collect their garbage less often: that took a third of the time.
+// TestMain makes worlds, which need only a few MB, collect garbage less often: collection took a third of the time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(1000)
 	os.Exit(m.Run())

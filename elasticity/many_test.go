@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// decidedWithin is the processor time in which a bulk eviction of a thousand is decided; no other step of the controller may take longer.
+	// decidedWithin is the processor time within which a bulk eviction of a thousand is decided; no other step of the controller may take
+	// longer.
 	decidedWithin = 20 * time.Millisecond
-	// slowerMachines is how much longer it may take on processors that are slower than those of lab/bench/results.md, or shared.
+	// slowerMachines is how many times longer it may take on processors that are slower than those of lab/bench/results.md, or shared.
 	slowerMachines = 3
 )
 
-// The controller with a hundred agents, or with TIERML_MACHINES agents (`make -C lab many`), in one process: they join together, all transient ones
-// are warned together and leave, and as many come back. No clock is done twice, joins, cuts and the flush are in time, and no step of
-// the controller takes long.
+// The controller with a hundred agents, or with TIERML_MACHINES agents (`make -C lab many`), in one process: they join together, all
+// transient ones are warned together and leave, and as many come back. No clock is repeated, joins, cuts and the flush are in time, and no
+// step of the controller takes long.
 func TestManyMachines(t *testing.T) {
 	machines := 100
 	if n, err := strconv.Atoi(os.Getenv("TIERML_MACHINES")); err == nil {
@@ -93,7 +94,7 @@ func TestManyMachines(t *testing.T) {
 	}
 }
 
-// BenchmarkNotice is the controller's answer to a notice for one of 16 and of 1,000 machines that train.
+// BenchmarkNotice measures the controller's answer to a notice for one of 16 and of 1,000 training machines.
 func BenchmarkNotice(b *testing.B) {
 	for _, machines := range []int{16, 1000} {
 		b.Run(strconv.Itoa(machines), func(b *testing.B) {

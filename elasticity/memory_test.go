@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// checkMemory: a controller that is started again knows the requests that the one before got, and which machines it had let
-// go. Every world whose controller is killed calls it.
+// checkMemory: a restarted controller knows its predecessor's requests, and which machines it had released. Every world that kills its
+// controller calls it.
 func (w *world) checkMemory(before *Controller) {
 	was, is := before.target, w.ctrl.target
 	if was.reliable != is.reliable || was.asked != is.asked || was.asked && (was.want != is.want || was.servers != is.servers) {
@@ -29,8 +29,8 @@ func (w *world) checkMemory(before *Controller) {
 	}
 }
 
-// A `tierml scale` request holds when the controller is killed and started again, until the next request: what the
-// provider takes meanwhile is replaced up to that number, not the job's.
+// A `tierml scale` request holds when the controller is killed and restarted, until the next request: machines that the provider takes
+// meanwhile are replaced up to that number, not the job's.
 func TestARequestOutlivesItsController(t *testing.T) {
 	for seed := range uint64(6) {
 		var after Scale
@@ -50,8 +50,8 @@ func TestARequestOutlivesItsController(t *testing.T) {
 	}
 }
 
-// A proactive switch continues, at whatever step of it the controller is killed: machines of the pool that was left work
-// on to the end of what is paid, and go then.
+// A proactive switch continues, at whatever step the controller is killed: machines of the old pool work to the end of their paid time, and
+// are then released.
 func TestASwitchOutlivesItsController(t *testing.T) {
 	at := map[string]func(w *world) bool{
 		"before the launch is answered":   func(w *world) bool { return w.ctrl.fleet.Switching != nil },
@@ -83,7 +83,7 @@ func TestASwitchOutlivesItsController(t *testing.T) {
 	}
 }
 
-// of returns the machines of a pool that run.
+// of returns the running machines of a pool.
 func (w *world) of(p market.Pool) (ids []ps.ServerID) {
 	for _, id := range w.spot() {
 		if w.nodes[id].instance.Pool == p {
@@ -93,7 +93,7 @@ func (w *world) of(p market.Pool) (ids []ps.ServerID) {
 	return ids
 }
 
-// The stage that load had selected stays, and so does how often it fell.
+// The stage selected by load stays, and so does the number of times it fell.
 func TestLoadOutlivesItsController(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(seed, even())
@@ -131,8 +131,8 @@ func TestLoadOutlivesItsController(t *testing.T) {
 	}
 }
 
-// Limits of time count from when the run began, or continued after an orderly end: not from when a controller that was
-// killed was started again. Stopping rules remember the best figure.
+// Time limits count from when the run began, or continued after an orderly end: not from the restart of a killed controller. Stopping rules
+// remember the best score.
 func TestLimitsOutliveTheController(t *testing.T) {
 	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
 	figure := func(x float64) *float64 { return &x }
@@ -169,7 +169,7 @@ func TestLimitsOutliveTheController(t *testing.T) {
 	}
 }
 
-// The line that says that a bill could not be reckoned is no line of the bill: the next controller writes the bill itself.
+// The line that a bill could not be computed is not part of the bill: the next controller writes the bill itself.
 func TestSuccessorWritesTheUnknownBill(t *testing.T) {
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 	ended := at(60)

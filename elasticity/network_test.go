@@ -18,16 +18,16 @@ type code int
 
 const (
 	ok          code = iota
-	retry            // not now: another change is under way, or the rows are not fresh yet
-	moved            // ask another machine
+	retry            // not now: another change is in progress, or the rows are not fresh yet
+	moved            // the request belongs to another machine
 	stale            // your generation has ended
 	fenced           // you were given up
-	unreachable      // no answer came; what was asked may have been done
+	unreachable      // no answer came; the request may have been carried out
 	refused          // the request does not fit
 )
 
-// ask sends a request to another server and gives its answer to then. Requests and answers get lost, and requests
-// arrive twice, the second time late: do must bear it.
+// ask sends a request to another server and passes its answer to then. Requests and answers get lost, and requests arrive twice, the second
+// time late: do must tolerate it.
 func (n *node) ask(to ps.ServerID, do func(*node) reply, then func(reply)) {
 	w, server := n.w, n.w.nodes[to]
 	w.after(n.lag(server), func() {
@@ -74,7 +74,7 @@ func (n *node) lag(server *node) time.Duration {
 	return lag
 }
 
-// soon does f after a short time, unless the process is dead by then.
+// soon calls f after a short time, unless the process is dead by then.
 func (n *node) soon(f func()) {
 	n.w.after(n.w.delay(15*time.Millisecond), func() {
 		if !n.dead {

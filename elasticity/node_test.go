@@ -25,13 +25,13 @@ type node struct {
 	deadline time.Time
 
 	up, down  link
-	life      int            // of the controller that it has attached to
+	life      int            // of the controller that it is attached to
 	kept      []tiers.Report // for the next controller
 	hole      bool           // nothing reaches it and nothing leaves it
 	broken    bool           // its control stream is down
-	wordless  bool           // what it said last is lost
+	wordless  bool           // its last messages are lost
 	slow      time.Duration  // added to each of its messages
-	rewelcome int            // Welcomes that it has had
+	rewelcome int            // number of Welcomes received
 	in, out   float64        // bytes so far, where there is traffic
 
 	agent agent.Agent
@@ -48,15 +48,15 @@ type server struct {
 	fenced     map[ps.Incarnation]bool
 
 	shards   map[ps.Partition]*ps.Shard
-	leaving  map[ps.Partition]bool // FINAL is on its way: requests wait
+	leaving  map[ps.Partition]bool // FINAL is being sent: requests wait
 	gone     map[ps.Partition]ps.ServerID
 	arriving map[ps.Partition]*arrival
-	arrived  map[ps.Partition]moveID // that have brought what is owned
-	newest   map[ps.Partition]moveID // that were learned of
+	arrived  map[ps.Partition]moveID // that have brought the owned partitions
+	newest   map[ps.Partition]moveID // that it has learned of
 	moves    int
-	hasty    bool // moves under way wait for nothing
+	hasty    bool // moves in progress wait for nothing
 
-	cut     ps.Clock // named or on its way to the backups; 0 = none
+	cut     ps.Clock // named or being sent to the backups; 0 = none
 	offered map[ps.Partition]ps.Clock
 	backups map[ps.Partition]*ps.Backup
 	retired map[ps.Partition]bool // the route names another backup
@@ -81,7 +81,7 @@ func newNode(w *world, i provisioner.Instance) *node {
 // closed reports whether the control stream is down.
 func (n *node) closed() bool { return n.hole || n.broken }
 
-// boot is the first call. When the stream breaks before the Welcome arrives, the call is made again.
+// boot is the first call. If the stream breaks before the Welcome arrives, the call is repeated.
 func (n *node) boot() {
 	if n.dead {
 		return
@@ -133,12 +133,12 @@ func (n *node) beat() {
 	n.w.after(beatEvery, n.beat)
 }
 
-// servingOf returns what a clock of a partition takes its owner.
+// servingOf returns the owner's work for a clock of a partition.
 func servingOf(p ps.Partition) time.Duration { return time.Duration(p+1) * 100 * time.Microsecond }
 
 const beatEvery = 400 * time.Millisecond
 
-// exit ends the process. What it said last may be lost with it.
+// exit ends the process. Its last messages may be lost with it.
 func (n *node) exit() {
 	if n.dead {
 		return
@@ -150,7 +150,7 @@ func (n *node) exit() {
 	}
 }
 
-// restart ends the process and starts another one on the same machine, which knows nothing.
+// restart ends the process and starts another one on the same machine, with no state.
 func (n *node) restart(after time.Duration) {
 	n.exit()
 	next := newNode(n.w, n.instance)
@@ -206,7 +206,7 @@ func (n *node) report(r tiers.Report) {
 		_, answers := r.(tiers.Answer)
 		switch {
 		case n.dead && n.wordless:
-		case !n.w.absent && n.life == n.w.life: // messages on a stream to a former controller are lost, a Hello too
+		case !n.w.absent && n.life == n.w.life: // messages on a stream to a former controller are lost, even a Hello
 			n.w.step(Reported{ID: n.id, Report: r})
 		case !calls && !answers: // the request would be unknown
 			n.kept = append(n.kept, r)
@@ -266,7 +266,7 @@ func (n *node) take(c tiers.Command) {
 	}
 }
 
-// owned returns the partitions that are served here, in order.
+// owned returns the partitions that this node serves, in order.
 func (n *node) owned() []ps.Partition {
 	var parts []ps.Partition
 	for p := range n.w.schema.Partitions {
@@ -329,7 +329,7 @@ func (n *node) SetRoute(g ps.Generation, route ps.Route, _ map[ps.ServerID]strin
 	}
 	n.offerCuts()
 	if n.held > 0 {
-		n.reportHeld() // what lacked may be another's now
+		n.reportHeld() // what was missing may be another's now
 	}
 	return nil
 }
@@ -405,7 +405,7 @@ func (n *node) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
 	return tiers.Holdings(ps.HoldingsOf(owned, n.holdings())), nil
 }
 
-// holdings lists what is backed up here.
+// holdings lists what this node backs up.
 func (n *node) holdings() (list []ps.BackupHolding) {
 	for p := range n.w.schema.Partitions {
 		if b := n.backups[ps.Partition(p)]; b != nil {
@@ -415,7 +415,7 @@ func (n *node) holdings() (list []ps.BackupHolding) {
 	return list
 }
 
-// recover returns to a cut. Everything that was owned and is not any longer is dropped.
+// recover returns to a cut. Everything that is no longer owned is dropped.
 func (n *node) Recover(do tiers.Recover) error {
 	switch {
 	case do.Generation < n.generation:

@@ -12,8 +12,8 @@ import (
 
 const mega = 1 << 20
 
-// In a run: what changes at 4 MB/s must be flushed to one backup at 10 MB/s within half of a warning of 2 s, so cuts come
-// more often than the three seconds that were configured; when next to nothing changes any more, they go back to that.
+// In a run: changes at 4 MB/s must be flushed to one backup at 10 MB/s within half of a warning of 2 s, so cuts come more often than the
+// configured three seconds; when almost nothing changes any more, the interval returns to that.
 func TestCutsComeInTimeForAFlush(t *testing.T) {
 	for seed := range uint64(6) {
 		s := six()
@@ -75,8 +75,8 @@ func TestCutThatDoesNotWait(t *testing.T) {
 	}
 }
 
-// The contract, Warned eviction: the plan is made with the seconds left, the dirty bytes of each owner and the bandwidth at
-// the receivers; what cannot finish in time is not started. With notices of 120 s, 30 s and none.
+// The contract, Warned eviction: the plan is made with the seconds left, the dirty bytes of each owner and the bandwidth at the receivers;
+// tasks that cannot finish in time are not started. With notices of 120 s, 30 s and none.
 func TestEndOfLifeIsPlannedByBytesAndSecondsLeft(t *testing.T) {
 	for _, c := range []struct {
 		notice           time.Duration
@@ -113,8 +113,7 @@ func TestEndOfLifeIsPlannedByBytesAndSecondsLeft(t *testing.T) {
 	}
 }
 
-// A flush that cannot be in time is not begun: the journal says so, no worker is parked, and the last committed cut
-// serves.
+// A flush that cannot finish in time is not begun: the journal says so, no worker is parked, and the last committed cut serves.
 func TestFlushTooLargeForTheWarning(t *testing.T) {
 	for seed := range uint64(6) {
 		s := six()
@@ -142,7 +141,7 @@ func TestFlushTooLargeForTheWarning(t *testing.T) {
 	}
 }
 
-// Partitions that cannot leave a machine in time are not begun to be moved: their last committed cut serves.
+// Partitions that cannot leave a machine in time do not begin to move: their last committed cut serves.
 func TestMovesThatDoNotFit(t *testing.T) {
 	w := newWorld(1, six())
 	w.until(8 * time.Second)

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The only reliable machine owns everything in stage 1. On a busy host it falls silent for longer than others may, and is
-// waited for: nothing is repeated. When it does not come back it is given up, and the run continues with another.
+// The only reliable machine owns everything in stage 1. On a busy host it is silent for longer than others may be, and the controller
+// waits: nothing is repeated. If it does not come back it is given up, and the run continues with another.
 func TestTheOnlyReliableMachineIsSilent(t *testing.T) {
 	s := plain()
 	s.transient, s.deadAfter, s.saveEvery = 1, 1500*time.Millisecond, time.Second
@@ -39,7 +39,7 @@ func TestTheOnlyReliableMachineIsSilent(t *testing.T) {
 	})
 }
 
-// A machine that falls silent right after its first call is noticed DeadAfter later. Before it had called, it had BootWithin.
+// A machine that falls silent right after its first call is noticed DeadAfter later. Before the call, BootWithin applied.
 func TestSilentAfterItsFirstCall(t *testing.T) {
 	s := six()
 	s.transient = 0
@@ -49,7 +49,7 @@ func TestSilentAfterItsFirstCall(t *testing.T) {
 		w.hooks["boot"] = func(n *node) {
 			if silent == nil {
 				silent, since = n, w.now
-				w.after(25*time.Millisecond, func() { n.fallSilent(7 * time.Second) }) // the call is out
+				w.after(25*time.Millisecond, func() { n.fallSilent(7 * time.Second) }) // the call has been sent
 			}
 		}
 		w.onEntry = func(e journal.Entry) {
@@ -61,9 +61,9 @@ func TestSilentAfterItsFirstCall(t *testing.T) {
 	})
 }
 
-// Reliable machines that alone hold partitions have more patience. When all of one is lost, a second one falls silent
-// after it was fenced, and a third one that was silent answers late, everything begins again: what the second one holds
-// is worth nothing any more, and it is given up at once.
+// Reliable machines that are sole holders of partitions get more patience. When all copies of one partition are lost, a second machine
+// falls silent after it was fenced, and a third one that was silent answers late, everything restarts: the second one's state is now
+// worthless, and it is given up at once.
 func TestPatienceEndsWhenEverythingBeginsAgain(t *testing.T) {
 	s := plain()
 	s.reliable, s.transient, s.partitions, s.clocks = 3, 0, 6, 100
@@ -91,8 +91,8 @@ func TestPatienceEndsWhenEverythingBeginsAgain(t *testing.T) {
 	})
 }
 
-// One of two reliable machines is to go. The other one backs its partitions up from the next cut on. The first one falls silent
-// before that cut: it still holds them alone, and is waited for as long.
+// One of two reliable machines is to be released. The other one backs up its partitions from the next cut on. The first one falls silent
+// before that cut: it is still their sole holder, and gets the longer wait.
 func TestPatienceUntilTheNewBackupHoldsACut(t *testing.T) {
 	s := plain()
 	s.reliable, s.transient = 2, 0

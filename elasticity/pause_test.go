@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// request asks with a number of its own.
+// request makes a request with a new number.
 func (w *world) request(e ScaleWanted) {
 	if !w.absent {
 		e.ID, e.By = uint64(len(w.scaled)+1), "a test"
@@ -25,7 +25,7 @@ func (w *world) request(e ScaleWanted) {
 func (w *world) atRest() bool { return w.ctrl.atRest() && len(w.spot()) == 0 }
 
 // A paused run gives up all its transient machines, does no clock until it is resumed, rolls nothing back, and computes the same model
-// (finish). Its numbers hold again afterwards.
+// (finish). Its numbers apply again afterwards.
 func TestPauseAndResume(t *testing.T) {
 	stale := counting()
 	stale.clocks = 120
@@ -63,7 +63,7 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
-// Pauses at random moments of a run with faults of all kinds, the controller killed in some: promises are kept.
+// Pauses at random moments of a run with faults of all kinds, and sometimes a killed controller: promises are kept.
 func TestPausesAtRandom(t *testing.T) {
 	paused := 0
 	first, seeds := setting("TIERML_FIRST", 0), setting("TIERML_SEEDS", 150)
@@ -93,7 +93,7 @@ func TestPausesAtRandom(t *testing.T) {
 	}
 }
 
-// A controller that takes a paused run over lets it rest again; a run that is stopped in a pause saves its model as it rests.
+// A controller that takes over a paused run keeps it paused; a run that is stopped in a pause saves its model while paused.
 func TestPauseOutlivesItsController(t *testing.T) {
 	for seed := range uint64(6) {
 		rested := false
@@ -121,7 +121,7 @@ func TestPauseOutlivesItsController(t *testing.T) {
 	}
 }
 
-// A limit on what is spent and a person pause for reasons of their own: each ends its own.
+// A spending limit and a person pause for separate reasons: each ends only its own pause.
 func TestPausedForTwoReasons(t *testing.T) {
 	w := newElastic(3, elastic(), func(w *world) {
 		w.request(ScaleWanted{Pause: true})
@@ -144,8 +144,8 @@ func TestPausedForTwoReasons(t *testing.T) {
 	}
 }
 
-// A scheduler resumes what a scheduler has paused, and a person what a person has, even after pausing it again; another controller
-// knows whose pause it is, from journals without the field, too.
+// A scheduler resumes what a scheduler has paused, and a person what a person has, even after pausing it again; another controller knows
+// whose pause it is, even from journals without the field.
 func TestPauseIsLiftedByItsOwnKind(t *testing.T) {
 	person, scheduler := ScaleWanted{By: "ann"}, ScaleWanted{By: "drf", Scheduled: true}
 	ask := func(who ScaleWanted, pause bool) ScaleWanted {
@@ -154,7 +154,7 @@ func TestPauseIsLiftedByItsOwnKind(t *testing.T) {
 	}
 	for _, c := range []struct {
 		asks    []ScaleWanted
-		refused int // of asks, from the first; -1 = none
+		refused int // index of the refused request; -1 = none
 		paused  bool
 	}{
 		{[]ScaleWanted{ask(scheduler, true), ask(scheduler, false)}, -1, false},
@@ -162,7 +162,7 @@ func TestPauseIsLiftedByItsOwnKind(t *testing.T) {
 		{[]ScaleWanted{ask(person, true), ask(scheduler, false)}, 1, true},
 		{[]ScaleWanted{ask(person, true), ask(scheduler, true), ask(scheduler, false)}, 2, true},
 		{[]ScaleWanted{ask(scheduler, true), ask(person, true), ask(person, false)}, -1, false},
-		{[]ScaleWanted{ask(scheduler, false)}, -1, false}, // asked twice it is the same
+		{[]ScaleWanted{ask(scheduler, false)}, -1, false}, // a repeated request changes nothing
 	} {
 		w := newElastic(2, elastic(), func(w *world) {
 			for _, a := range c.asks {
@@ -197,8 +197,8 @@ func TestPauseIsLiftedByItsOwnKind(t *testing.T) {
 	}
 }
 
-// A run of a job server has no more than its file allows, or than the scheduler grants: a person's resume leaves the time to the scheduler. One that
-// resumes wants what was granted meanwhile.
+// A run of a job server has at most what its file allows, and what the scheduler grants: when a person resumes it, the scheduler decides
+// the time. Once resumed it wants what was granted meanwhile.
 func TestBoundsOfAJobServer(t *testing.T) {
 	person, scheduler := ScaleWanted{By: "ann"}, ScaleWanted{By: "drf", Scheduled: true}
 	with := func(e ScaleWanted, f func(*ScaleWanted)) ScaleWanted { f(&e); return e }
@@ -260,8 +260,7 @@ func TestBoundsOfAJobServer(t *testing.T) {
 	}
 }
 
-// A reliable machine that is lost in a pause is replaced; what its loss undid is repeated when the run
-// continues.
+// A reliable machine that is lost in a pause is replaced; work undone by the loss is repeated when the run continues.
 func TestLossInAPause(t *testing.T) {
 	for _, reliable := range []int{1, 2} {
 		for seed := range uint64(4) {
@@ -288,7 +287,7 @@ func TestLossInAPause(t *testing.T) {
 	}
 }
 
-// What cannot be paused is refused with the reason, and nothing happens.
+// Impossible pauses are refused with the reason, and nothing happens.
 func TestPauseRefuses(t *testing.T) {
 	bare := elastic()
 	bare.reliable, bare.saveEvery = 0, time.Second
@@ -312,7 +311,7 @@ func TestPauseRefuses(t *testing.T) {
 	}
 }
 
-// Nothing is copied at a pause but the cut: backups take over what transient machines served.
+// A pause copies only the cut: backups take over what transient machines served.
 func TestPauseMovesNothing(t *testing.T) {
 	moved := map[string]int{}
 	w := newElastic(2, elastic(), func(w *world) {

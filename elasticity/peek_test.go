@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// configure changes what a controller goes by.
+// configure changes a controller's configuration.
 func (c *Controller) configure(change func(*Config)) {
 	change(&c.cfg)
 	job := c.conf.training.Job
@@ -26,7 +26,7 @@ func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {
 	return out
 }
 
-// holdersOf lists the different machines of a list.
+// holdersOf lists the distinct machines of a list.
 func holdersOf(ids []ps.ServerID) []ps.ServerID {
 	out := slices.Clone(ids)
 	slices.Sort(out)

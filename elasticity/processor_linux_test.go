@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorTime returns what the processor spends on do, which other programs on the machine do not change.
+// processorTime returns do's processor time, which other programs on the machine do not change.
 func processorTime(do func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

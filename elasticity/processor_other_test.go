@@ -4,7 +4,7 @@ package elasticity
 
 import "time"
 
-// processorTime returns the time on the clock: only Linux tells a thread's.
+// processorTime returns wall-clock time: only Linux reports a thread's processor time.
 func processorTime(do func()) time.Duration {
 	began := time.Now()
 	do()

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// checkProfile wants a line with what each partition's owner takes, which is the same wherever it is.
+// checkProfile requires a line with each partition's serving load, which is the same wherever it is.
 func checkProfile(t *testing.T, w *world, e journal.Entry) {
 	t.Helper()
 	d, err := e.ProfileDetails()
@@ -26,7 +26,7 @@ func checkProfile(t *testing.T, w *world, e journal.Entry) {
 	}
 }
 
-// What serving takes is measured through evictions, moves and roll-backs, and written down when it is known.
+// The serving load is measured through evictions, moves and roll-backs, and recorded when it is known.
 func TestServingIsProfiled(t *testing.T) {
 	s := six()
 	s.clocks = 90
@@ -44,7 +44,7 @@ func TestServingIsProfiled(t *testing.T) {
 	})
 }
 
-// A controller that takes a run over passes on the profile that is in the journal: the one before may not have done that.
+// A controller that takes over a run passes on the profile in the journal: its predecessor may not have done that.
 func TestASuccessorPassesTheProfileOn(t *testing.T) {
 	c := newWorld(1, six()).config()
 	c.Past = &Past{Log: Log{Generation: 1, Profile: tiers.Profile{Clock: time.Second, Serving: make([]time.Duration, c.Job.Schema.Partitions)}}}

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// check reports whether a run kept its promises. Reads, recovered partitions and the exported model are checked while it
-// continues (toy_test.go): exactly once, exact state and the same answer. Here it is the record of the whole.
+// check reports whether a run kept its promises. Reads, recovered partitions and the exported model are checked during the run
+// (toy_test.go): exactly once, exact state and the same answer. Here the journal is checked.
 func (w *world) check(outcomes ...string) error {
 	if !slices.Contains(outcomes, w.outcome) {
 		return fmt.Errorf("outcome %q: %s\n%s", w.outcome, w.entries[len(w.entries)-1].Why, w.describe())
@@ -28,7 +28,7 @@ func (w *world) check(outcomes ...string) error {
 	return nil
 }
 
-// checkMachines: every machine that the provider gave is gone, and the journal tells its whole life and its bill.
+// checkMachines: every machine that the provider gave has ended, and the journal has its whole life and its bill.
 func (w *world) checkMachines() error {
 	for _, n := range w.order {
 		if n.instance.State != provisioner.Terminated {
@@ -69,7 +69,7 @@ func (w *world) checkMachines() error {
 	return nil
 }
 
-// kindOfEnd: the provider evicts those that it has warned of, we terminate, and everything else is a failure.
+// kindOfEnd: machines that the provider warned are evicted, we terminate, and everything else is a failure.
 func (w *world) kindOfEnd(n *node, life map[journal.Kind]int) journal.Kind {
 	switch {
 	case n.instance.EndedBy == "user":
@@ -107,8 +107,8 @@ func (w *world) checkClocks() error {
 				cut = e.Clock
 			}
 			// The newest checkpoint may be beyond the present clock, and nothing is lost then: it was being written when everything
-			// began again from the one before, was completed later, and is a cut of this run that was committed and compared with
-			// the undisturbed state when it was saved.
+			// restarted from the previous one, was completed later, and is a committed cut of this run that was compared with the
+			// undisturbed state when it was saved.
 			if e.Clock != cut || e.LostClocks != max(done-cut, 0) || e.Generation <= generation {
 				return fmt.Errorf("generation %d goes back to %d and loses %d, from generation %d at clock %d, last cut %d",
 					e.Generation, e.Clock, e.LostClocks, generation, done, cut)
@@ -119,8 +119,7 @@ func (w *world) checkClocks() error {
 	return nil
 }
 
-// checkOrder: time does not go back, stages follow each other, purchases are written down first and answered, and the
-// end is the end.
+// checkOrder: time does not go back, stages follow each other, purchases are recorded first and answered, and the end is the last entry.
 func (w *world) checkOrder() error {
 	at, stage := time.Time{}, ""
 	intents, answers, refused := map[string]int{}, map[string]int{}, map[string]int{}
@@ -138,7 +137,7 @@ func (w *world) checkOrder() error {
 		case journal.Intent:
 			intents[e.Token] = e.Count
 		case journal.Launch:
-			if answers[e.Token] == intents[e.Token] && refused[e.Token] > 0 { // it turned up all the same
+			if answers[e.Token] == intents[e.Token] && refused[e.Token] > 0 { // it appeared all the same
 				refused[e.Token]--
 			} else {
 				answers[e.Token]++
@@ -160,7 +159,7 @@ func (w *world) checkOrder() error {
 	return nil
 }
 
-// count returns how many lines of a kind there are.
+// count returns the number of lines of a kind.
 func (w *world) count(kind journal.Kind) (n int) {
 	for _, e := range w.entries {
 		if e.Kind == kind {
@@ -170,7 +169,7 @@ func (w *world) count(kind journal.Kind) (n int) {
 	return n
 }
 
-// line returns a journal entry for people.
+// line formats a journal entry for people.
 func line(e journal.Entry) string {
 	return fmt.Sprintf("%7.2fs %-10s%s", e.T.Sub(epoch).Seconds(), e.Kind, words(e))
 }
@@ -212,7 +211,7 @@ func short(pool string) string {
 	return strings.Join(parts[max(0, len(parts)-2):], "/")
 }
 
-// describe tells how the world stands: for a person reading a failure.
+// describe describes the world's state for a person reading a failure.
 func (w *world) describe() string {
 	var b strings.Builder
 	for _, e := range w.entries {

@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// The provider launches machines and its answer is lost; their agents never call either. A listing shows them: they are ended,
-// and are on the bill.
+// The provider launches machines but its answer is lost; their agents never call either. A listing shows them: they are ended, and are on
+// the bill.
 func TestUnknownMachinesAreEnded(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(seed, six())
@@ -39,7 +39,7 @@ func TestEndWaitsForUnconfirmedLaunches(t *testing.T) {
 	finish(t, w, "finished")
 }
 
-// lone returns a controller with one reliable machine and no other.
+// lone returns a controller with only one reliable machine.
 func lone(t *testing.T) (c *Controller, step func(Event) []Action, id ps.ServerID) {
 	t.Helper()
 	w := newWorld(1, plain())
@@ -62,7 +62,7 @@ func lone(t *testing.T) (c *Controller, step func(Event) []Action, id ps.ServerI
 	return w.ctrl, step, "i-1"
 }
 
-// actions returns those of a kind.
+// actions returns the actions of a type.
 func actions[A Action](all []Action) (out []A) {
 	for _, a := range all {
 		if it, ok := a.(A); ok {
@@ -72,7 +72,7 @@ func actions[A Action](all []Action) (out []A) {
 	return out
 }
 
-// A machine that the provider does not list any more, and that says nothing, is gone; not at the first look.
+// A silent machine that the provider no longer lists is gone; but not at the first look.
 func TestMachinesUnknownToTheProviderAreGone(t *testing.T) {
 	c, step, id := lone(t)
 	for look := range 4 {
@@ -86,7 +86,7 @@ func TestMachinesUnknownToTheProviderAreGone(t *testing.T) {
 	}
 }
 
-// What has ended stays so: a listing that is behind the times only has it ended again.
+// Ends are final: an outdated listing only makes the controller end the machine again.
 func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 	c, step, id := lone(t)
 	machine := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.fleet.Roster.ByID[id].Token}
@@ -124,8 +124,8 @@ func TestUnlaunchedMachinesInAListingAreEndedOnce(t *testing.T) {
 	}
 }
 
-// A machine that the controller before had seen to its end is listed as running: by the first look at the provider or by a later
-// one, with its bill written or not. It is ended again, and what is written down of its end stays.
+// A machine whose end the previous controller saw is listed as running: by the first look at the provider or by a later one, with its bill
+// written or not. It is ended again, and the recorded end stays.
 func TestEndsBeforeATakeOverAreNotOverwritten(t *testing.T) {
 	for _, charged := range []bool{false, true} {
 		for _, first := range []bool{false, true} {
@@ -175,8 +175,8 @@ func TestEndsBeforeATakeOverAreNotOverwritten(t *testing.T) {
 	}
 }
 
-// A purchase whose first answer was lost and that was denied afterwards may have bought something: the run does not end before the
-// provider has been asked a minute later, and what turns up is ended.
+// A purchase whose first answer was lost and that was denied afterwards may have bought something: the run does not end before the provider
+// has been queried a minute later, and machines that appear are ended.
 func TestTheEndWaitsAfterADenialThatIsNotDefinite(t *testing.T) {
 	for _, unsure := range []bool{false, true} {
 		w := newWorld(1, plain())

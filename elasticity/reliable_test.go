@@ -25,13 +25,13 @@ func (w *world) holdings(class market.Class) (out []string) {
 	return out
 }
 
-// reached does f when the last request is so.
+// reached calls f when the last request has been reached.
 func (w *world) reached(requests int, f func()) {
 	w.when(func() bool { return len(w.scaled) == 2*requests && w.scaled[2*requests-1].Reached }, f)
 }
 
-// Reliable machines are added and removed while training continues: partitions and backups are spread evenly over those that
-// there are, nothing is done twice, and the youngest goes when nothing hangs on it any more.
+// Reliable machines are added and removed while training continues: partitions and backups are spread evenly over those that exist, nothing
+// is repeated, and the youngest is released once nothing depends on it.
 func TestReliableMachinesComeAndGo(t *testing.T) {
 	for _, c := range []struct {
 		transient   int
@@ -66,8 +66,8 @@ func TestReliableMachinesComeAndGo(t *testing.T) {
 	}
 }
 
-// While backups move, the committed cut stays where it was until the next is committed: an owner that dies in between takes
-// the run back to that cut, and not to a checkpoint.
+// While backups move, the committed cut stays where it was until the next is committed: if an owner dies in between, the run returns to
+// that cut, and not to a checkpoint.
 func TestOwnerDiesWhileBackupsMove(t *testing.T) {
 	for seed := range uint64(10) {
 		killed := false
@@ -88,8 +88,8 @@ func TestOwnerDiesWhileBackupsMove(t *testing.T) {
 	}
 }
 
-// What the machines that are left cannot hold is refused with the figures, and the last one always; after a loss training
-// waits for the replacement.
+// A number of machines too small for the job is refused with the figures, and so is removing the last one; after a loss training waits for
+// the replacement.
 func TestReliableMachinesMustHoldTheJob(t *testing.T) {
 	s := elastic()
 	s.reliable, s.saveEvery = 2, time.Second
@@ -137,8 +137,8 @@ func TestReliableMachinesMustHoldTheJob(t *testing.T) {
 	}
 }
 
-// Where no reliable machine is available, the most reliable available serves, with checkpoints (TierML, footnote 7): by the
-// job's own word, or as the pool sells none. When it is taken the next one takes its place, and training continues.
+// Where no reliable machine is available, the most reliable available serves, with checkpoints (TierML, footnote 7): because the job says
+// so, or because the pool sells none. When it is taken the next one replaces it, and training continues.
 func TestMostReliableServes(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		for seed := range uint64(8) {
@@ -186,7 +186,7 @@ func TestMostReliableServes(t *testing.T) {
 					t.Errorf("the less reliable pool was chosen: %+v", e)
 				}
 			}
-			// With a notice nothing is lost but what the move of its backups takes back to the cut.
+			// After a notice the run returns at most to the last cut, because the backups moved.
 			for _, back := range w.lines(journal.Rollback) {
 				if strings.Contains(back.Why, "beginning") {
 					t.Errorf("own %v, seed %d: %s", own, seed, line(back))
@@ -196,8 +196,8 @@ func TestMostReliableServes(t *testing.T) {
 	}
 }
 
-// Where the job wants a spot machine to serve and none can be had, an on-demand machine does: at the start, and when the one that
-// served is gone. Where that cannot be had either, the other machines are let go: waiting machines are not paid for.
+// If the job wants a spot machine to serve and none is available, an on-demand machine serves: at the start, and when the server is lost.
+// If that is unavailable too, the other machines are released: waiting machines are not paid for.
 func TestOnDemandServesWhereNoSpotMachineCan(t *testing.T) {
 	onDemand := poolA
 	onDemand.Class = market.OnDemand
@@ -245,7 +245,7 @@ func TestOnDemandServesWhereNoSpotMachineCan(t *testing.T) {
 		w.when(func() bool { return w.grown(6) && w.ctrl.training.Saves.Newest != "" }, func() {
 			owner := w.ctrl.training.Layout.Route.Owner[0]
 			lose()
-			w.kill(owner) // what it served is nowhere else
+			w.kill(owner) // no other machine has what it served
 			end := w.cloud.none
 			w.when(func() bool { return w.now.After(end.Add(-time.Second)) }, func() { idle = len(w.ctrl.training.Nodes.Members()) })
 		})
@@ -256,7 +256,7 @@ func TestOnDemandServesWhereNoSpotMachineCan(t *testing.T) {
 	}
 }
 
-// Without checkpoints a job needs a reliable machine, and its end says what would help.
+// Without checkpoints a job needs a reliable machine, and its final message says what would help.
 func TestMostReliableServesWithCheckpointsOnly(t *testing.T) {
 	s := six()
 	s.saveEvery = 0
@@ -268,8 +268,8 @@ func TestMostReliableServesWithCheckpointsOnly(t *testing.T) {
 	}
 }
 
-// A run has not begun, and its machine is lost again and again after it was ready: such machines can be had, so another is bought.
-// When none gets ready the run fails after some tries.
+// A run has not begun, and its machine is lost again and again after it was ready: such machines are available, so another is bought. If
+// none becomes ready the run fails after some attempts.
 func TestReliableMachinesThatGotReady(t *testing.T) {
 	s := six()
 	s.reliable, s.transient = 2, 0

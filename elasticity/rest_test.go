@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// checkRest is the slow twin of what the controller keeps, before every step of every world of these tests: counts are
-// right, the policy sees the machines as they are, and a controller
-// that rests has nothing to do when it looks at everything all the same.
+// checkRest recomputes the controller's cached state, before every step of every world of these tests: counts are right, the policy sees
+// the machines as they are, and a resting controller has nothing to do even if it looks at everything.
 func (w *world) checkRest() {
 	c := w.ctrl
 	kept := slices.Clone(c.State().Held)

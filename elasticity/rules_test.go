@@ -61,7 +61,7 @@ func TestAgentThatNeverCalls(t *testing.T) {
 	}
 }
 
-// A node whose stream breaks before it has been welcomed calls again. It is the same one.
+// A node whose stream breaks before it has been welcomed calls again. It counts as the same node.
 func TestNodeThatCallsTwice(t *testing.T) {
 	for _, wait := range []time.Duration{time.Millisecond, 15 * time.Millisecond, 30 * time.Millisecond} {
 		w := newWorld(2, small())
@@ -79,7 +79,7 @@ func TestNodeThatCallsTwice(t *testing.T) {
 	}
 }
 
-// A process that starts over on a machine that takes part has lost what it held: the machine is given up.
+// A process that restarts on a participating machine has lost its state: the machine is given up.
 func TestProcessThatBeginsAnew(t *testing.T) {
 	w := newWorld(3, six())
 	var id ps.ServerID
@@ -114,7 +114,7 @@ func TestNoticeBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// controller returns one that has requested its reliable machine, and a way to step it.
+// controller returns a controller that has requested its reliable machine, and a function that steps it.
 func controller(s shape) (c *Controller, step func(after time.Duration, e Event) []Action) {
 	w := newWorld(0, s)
 	now := epoch
@@ -144,7 +144,7 @@ func instance(id, token string) provisioner.Instance {
 	return provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: token, State: provisioner.Running, Launched: epoch}
 }
 
-// A launch that was said to have failed may have bought machines all the same. They are on the bill, and are ended.
+// A launch reported as failed may have bought machines nevertheless. They are on the bill, and are ended.
 func TestMachinesOfAFailedLaunch(t *testing.T) {
 	failed := LaunchFailed{Token: "test-1", Err: errors.New("the answer was lost")}
 	ended := instance("i-1", "test-1")
@@ -198,7 +198,7 @@ func TestMachinesOfAFailedLaunch(t *testing.T) {
 	})
 }
 
-// A launch that is answered after the end was decided: its machines are ended, and the run waits for them.
+// A launch is answered after the end was decided: its machines are ended, and the run waits for them.
 func TestLaunchAnsweredAfterTheEnd(t *testing.T) {
 	_, step := controller(plain())
 	step(0, Wake{})
@@ -219,7 +219,7 @@ func TestLaunchAnsweredAfterTheEnd(t *testing.T) {
 	}
 }
 
-// The reliable tier is requested again when it cannot be had, comes in part, or is lost on its way; and not forever.
+// The reliable tier is requested again if it is unavailable, comes in part, or is lost before it arrives; but not forever.
 func TestReliableTierIsRequestedAgain(t *testing.T) {
 	t.Run("no capacity", func(t *testing.T) {
 		_, step := controller(plain())
@@ -285,7 +285,7 @@ func TestReliableTierIsRequestedAgain(t *testing.T) {
 	})
 }
 
-// A stop saves what there is; a second one changes nothing; one that insists ends the run at once. All at any moment.
+// A stop saves the state; a second one changes nothing; a forced one ends the run at once. All at any moment.
 func TestStopAtAnyMoment(t *testing.T) {
 	for step := range 60 {
 		at := time.Duration(step) * 200 * time.Millisecond
@@ -317,7 +317,7 @@ func TestMaxDuration(t *testing.T) {
 	}
 }
 
-// What is reported twice is written down once.
+// An event that is reported twice is recorded once.
 func TestRepeatedNews(t *testing.T) {
 	w := newWorld(7, small())
 	w.when(func() bool { return w.grown(1) }, func() {
@@ -347,7 +347,7 @@ func TestRepeatedNews(t *testing.T) {
 	}
 }
 
-// A pool that gives fewer machines than a switch asks for takes the place of as many as it gave.
+// A pool that gives fewer machines than a switch requests replaces only that many.
 func TestSwitchToAPoolThatGivesFew(t *testing.T) {
 	s := six()
 	s.clocks = 90
@@ -374,7 +374,7 @@ func TestSwitchToAPoolThatGivesFew(t *testing.T) {
 	}
 }
 
-// A switch whose target cannot be had leaves everything as it was.
+// A switch to an unavailable target leaves everything as it was.
 func TestSwitchToAPoolWithoutCapacity(t *testing.T) {
 	w := newWorld(9, six())
 	w.settled(func() {
@@ -392,7 +392,7 @@ func TestSwitchToAPoolWithoutCapacity(t *testing.T) {
 	}
 }
 
-// NextWake is never later than what is due next.
+// NextWake is never later than the next due event.
 func TestNextWake(t *testing.T) {
 	now := epoch.Add(time.Minute)
 	soon := now.Add(3 * time.Second)
@@ -454,7 +454,7 @@ func TestNextWake(t *testing.T) {
 	}
 }
 
-// What cannot finish in time is not started: the last committed cut serves.
+// A flush that cannot finish in time is not started: the last committed cut serves.
 func TestFlushThatDoesNotFit(t *testing.T) {
 	for _, notice := range []time.Duration{150 * time.Millisecond, 4 * time.Second} {
 		w := newWorld(10, six())
@@ -496,7 +496,7 @@ func TestBillOfAMachineThatEndsInTheFuture(t *testing.T) {
 	}
 }
 
-// A run whose budget does not pay for the clock under way ends at its committed cut: the model of that clock is saved, and no clock begins.
+// A run whose budget does not pay for the current clock ends at its committed cut: the model of that clock is saved, and no clock begins.
 func TestEndAtCut(t *testing.T) {
 	for seed := range uint64(20) {
 		cut := ps.Clock(0)

@@ -23,7 +23,7 @@ func saving1s() shape {
 func TestCheckpointsWhileTraining(t *testing.T) {
 	overlapped := false
 	schedule(t, saving1s(), func(w *world) func() bool {
-		w.store.slow = 300 * time.Millisecond // eight partitions: longer than from one cut to the next
+		w.store.slow = 300 * time.Millisecond // eight partitions: longer than the time between two cuts
 		cuts := 0
 		w.onEntry = func(e journal.Entry) {
 			switch {
@@ -58,8 +58,7 @@ func TestCheckpointsByClocks(t *testing.T) {
 	})
 }
 
-// A disk that is full, for a while or for good: the run continues, says so, and the last good checkpoint
-// stays.
+// A disk is full, temporarily or permanently: the run continues, says so, and the last good checkpoint stays.
 func TestCheckpointOnAFullDisk(t *testing.T) {
 	schedule(t, saving1s(), func(w *world) func() bool {
 		before := ""
@@ -89,8 +88,8 @@ func TestCheckpointOnAFullDisk(t *testing.T) {
 	})
 }
 
-// Everything is lost, and the newest checkpoint turns out to be damaged when it is read: the machines that were to begin with
-// it are given up, and everything returns to the one before.
+// Everything is lost, and the newest checkpoint turns out to be damaged when it is read: the machines that were to begin with it are given
+// up, and everything returns to the one before.
 func TestNewestCheckpointIsDamaged(t *testing.T) {
 	s := six()
 	s.clocks, s.cutEvery, s.saveEvery = 95, 400*time.Millisecond, 500*time.Millisecond

@@ -11,14 +11,14 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// elastic returns a world of stage 2 in which people change numbers: three servers and three workers more, one reliable machine.
+// elastic returns a world of stage 2 in which people change numbers: three servers, three more workers, one reliable machine.
 func elastic() shape {
 	s := six()
 	s.partitions, s.splits, s.clocks = 12, 24, 95
 	return s
 }
 
-// newElastic returns one whose policy holds as many machines as are wanted, and calls f when it has settled down.
+// newElastic returns one whose policy holds as many machines as are wanted, and calls f when it has settled.
 func newElastic(seed uint64, s shape, f func(w *world)) *world {
 	w := newWorld(seed, s)
 	w.policy.asked = true
@@ -30,8 +30,8 @@ func (w *world) ask(workers, servers int) {
 	w.step(ScaleWanted{ID: uint64(len(w.lines(journal.Scale)) + 1), Workers: workers, Servers: servers, By: "a test"})
 }
 
-// The four calls, one after the other, while training continues: every request is reached, no worker is parked, nothing is
-// done twice, and the model is the undisturbed one, bit for bit (toy_test.go).
+// The four calls, one after the other, while training continues: every request is reached, no worker is parked, nothing is repeated, and
+// the model is the undisturbed one, bit for bit (toy_test.go).
 func TestTheFourCalls(t *testing.T) {
 	for seed := range uint64(10) {
 		var steps []string
@@ -76,8 +76,7 @@ func TestTheFourCalls(t *testing.T) {
 	}
 }
 
-// No worker waits for a change of scale: the clocks during one take no longer than the longest before it, within the 100 ms
-// that issue 4 allows.
+// No worker waits for a change of scale: the clocks during one take no longer than the longest before it, within 100 ms.
 func TestScalingBlocksNoWorker(t *testing.T) {
 	for seed := range uint64(6) {
 		var before, during float64
@@ -107,7 +106,7 @@ func TestScalingBlocksNoWorker(t *testing.T) {
 	}
 }
 
-// What cannot be is refused with its figures, and nothing happens.
+// Impossible requests are refused with figures, and nothing happens.
 func TestScaleRefuses(t *testing.T) {
 	for _, c := range []struct {
 		workers, servers int
@@ -137,7 +136,7 @@ func TestScaleRefuses(t *testing.T) {
 	}
 }
 
-// A request holds until it is changed: what the provider takes is replaced up to the requested number; the job's own numbers
+// A request holds until it is changed: machines that the provider takes are replaced up to the requested number; the job's own numbers
 // return on request.
 func TestARequestHoldsUntilItIsChanged(t *testing.T) {
 	for seed := range uint64(4) {
@@ -167,7 +166,7 @@ func TestARequestHoldsUntilItIsChanged(t *testing.T) {
 	}
 }
 
-// Asking for the job's own numbers again ends the machines beyond them.
+// Requesting the job's own numbers again ends the machines beyond them.
 func TestResetEndsTheSurplus(t *testing.T) {
 	for seed := range uint64(4) {
 		var reset Scale
@@ -186,7 +185,7 @@ func TestResetEndsTheSurplus(t *testing.T) {
 	}
 }
 
-// A request that cannot be met before the run ends gets that as its answer.
+// A request that cannot be met before the run ends is answered with that.
 func TestARequestThatIsNeverReached(t *testing.T) {
 	w := newElastic(1, elastic(), func(w *world) {
 		w.cloud.none = w.now.Add(time.Hour)
@@ -210,7 +209,7 @@ func TestInactiveSplitsAreNotLoadedAgain(t *testing.T) {
 		w := newElastic(seed, elastic(), func(w *world) {
 			w.ask(3, 0) // three machines take splits from the six
 			w.when(func() bool { return len(w.scaled) == 2 }, func() {
-				w.ask(-3, 0) // and give them back
+				w.ask(-3, 0) // and return them
 			})
 		})
 		finish(t, w, "finished")
@@ -230,8 +229,7 @@ func TestInactiveSplitsAreNotLoadedAgain(t *testing.T) {
 				}
 			}
 		}
-		// The splits of the three that went are shared out among their previous holders: hardly anything is loaded for
-		// it.
+		// The splits of the three that left are distributed among their previous holders: this loads hardly anything.
 		last := w.lines(journal.Scale)[2]
 		for _, e := range w.lines(journal.Scale)[3:] {
 			if e.Clock < last.Clock {
@@ -244,7 +242,7 @@ func TestInactiveSplitsAreNotLoadedAgain(t *testing.T) {
 	}
 }
 
-// The vCPUs that a job wants grow by whole machines of the type that it has most of.
+// The vCPUs that a job wants grow by whole machines of its most frequent type.
 func TestScalingByVCPUs(t *testing.T) {
 	w := newWorld(1, elastic())
 	w.ctrl.configure(func(c *Config) { c.Want.Machines, c.Want.VCPU = 0, 24 })

@@ -14,8 +14,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The schedules that the rules of the training runtime exist for, each by its name. Every one is forced to happen at
-// the very step of the protocol where it hurts, in many worlds of different luck, and each test makes sure that it did.
+// The schedules that the rules of the training runtime exist for, each by its name. Each is forced to happen at the critical step of the
+// protocol, in many worlds with different random numbers, and each test checks that it happened.
 
 // schedule runs a schedule in many worlds. arrange sets it up and returns what must have happened by the end.
 func schedule(t *testing.T, s shape, arrange func(w *world) (happened func() bool), outcomes ...string) {
@@ -40,7 +40,7 @@ func schedule(t *testing.T, s shape, arrange func(w *world) (happened func() boo
 	}
 }
 
-// worlds is how many a schedule is tried in; a soak tries more.
+// worlds is the number of worlds in which a schedule is tried; a soak tries more.
 var worlds = func() int {
 	if os.Getenv("TIERML_SEEDS") != "" {
 		return 40
@@ -74,7 +74,7 @@ func (w *world) onlyWorks(n *node) bool {
 	return n.instance.Pool.Class == market.Spot && m != nil && m.Member() && !w.ctrl.training.Layout.OwnsAny(n.id) && len(w.ctrl.training.Layout.Moves) == 0
 }
 
-// when does f as soon as something is so.
+// when calls f as soon as so holds.
 func (w *world) when(so func() bool, f func()) {
 	w.after(20*time.Millisecond, func() {
 		switch {
@@ -87,7 +87,7 @@ func (w *world) when(so func() bool, f func()) {
 	})
 }
 
-// grown reports whether this many spot machines take part and everything is where it is wanted.
+// grown reports whether this many spot machines take part and everything is where it should be.
 func (w *world) grown(machines int) bool {
 	c, joined := w.ctrl, 0
 	for _, m := range c.training.Nodes.Members() {
@@ -99,7 +99,7 @@ func (w *world) grown(machines int) bool {
 		slices.Equal(c.training.Layout.Route.Owner, c.training.Layout.Target.Route.Owner)
 }
 
-// settled does f when six spot machines have settled down and a few clocks are done.
+// settled calls f when six spot machines have settled and a few clocks are done.
 func (w *world) settled(f func()) {
 	w.when(func() bool { return w.grown(6) }, func() {
 		clock := w.ctrl.training.Clocks.Done + 3
@@ -107,7 +107,7 @@ func (w *world) settled(f func()) {
 	})
 }
 
-// once does f the first time that a node that only works reaches a point after the world has settled down.
+// once calls f the first time that a node that only works reaches a point after the world has settled.
 func (w *world) once(point string, f func(*node)) *bool {
 	done, settled := new(bool), false
 	w.settled(func() { settled = true })
@@ -129,8 +129,7 @@ func TestHalfFlushedWorker(t *testing.T) {
 	})
 }
 
-// A worker dies when its contribution is staged everywhere and committed nowhere: all discard it, and its splits do
-// the clock again.
+// A worker dies when its contribution is staged everywhere and committed nowhere: all discard it, and its splits repeat the clock.
 func TestStagedAndNeverCommitted(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		done := w.once("staged", func(n *node) { w.kill(n.id) })
@@ -138,7 +137,7 @@ func TestStagedAndNeverCommitted(t *testing.T) {
 	})
 }
 
-// A worker dies after its last commit and before its report is on its way: the clock is done all the same.
+// A worker dies after its last commit and before its report is sent: the clock counts as done.
 func TestReportLostWithItsWorker(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		done := w.once("reporting", func(n *node) {
@@ -149,8 +148,8 @@ func TestReportLostWithItsWorker(t *testing.T) {
 	})
 }
 
-// The new owner of a partition dies around the last message of the move, and the old one's answer is late: whether it
-// still has the partition is not known, and everything returns to the cut.
+// The new owner of a partition dies around the last message of the move, and the old one's answer is late: it is unknown whether the old
+// one still has the partition, and everything returns to the cut.
 func TestNewOwnerLostAroundTheLastMessage(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		var lost ps.ServerID
@@ -172,8 +171,8 @@ func TestNewOwnerLostAroundTheLastMessage(t *testing.T) {
 	})
 }
 
-// A worker dies half-flushed, and partitions begin to move shortly before or after it is given up. One waits for the
-// other, since what is staged must be found where it is.
+// A worker dies half-flushed, and partitions begin to move shortly before or after it is given up. One waits for the other, since staged
+// contributions must be found where they are.
 func TestMoveAgainstSettlement(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		settled, together := false, false
@@ -189,7 +188,7 @@ func TestMoveAgainstSettlement(t *testing.T) {
 				givenUp := m.BrokenAt.Add(w.ctrl.cfg.BrokenAfter)
 				w.after(givenUp.Sub(w.now)+20*time.Millisecond-w.delay(100*time.Millisecond), func() {
 					for _, id := range w.first(0.4) {
-						w.nodes[id].slow = 20 * time.Millisecond // the moves take longer than that time
+						w.nodes[id].slow = 20 * time.Millisecond // the moves take longer than that
 					}
 					w.evict(3*time.Second, w.first(0.4)...)
 				})
@@ -200,8 +199,8 @@ func TestMoveAgainstSettlement(t *testing.T) {
 	})
 }
 
-// In an end-of-life flush, an owner dies when it has delivered some of its partitions: what was delivered does not
-// count, and everything returns to the committed cut before.
+// In an end-of-life flush, an owner dies after it has delivered some of its partitions: what was delivered does not count, and everything
+// returns to the previous committed cut.
 func TestTornEndOfLife(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		torn := false
@@ -219,13 +218,13 @@ func TestTornEndOfLife(t *testing.T) {
 	})
 }
 
-// A worker alone dies while all park for an end-of-life flush, or comes up to the clock at which all rests. Its
-// splits continue from where they were; no worker gets beyond that clock, and nothing is lost.
+// A worker dies alone while all park for an end-of-life flush, or reaches the clock at which all rest. Its splits continue from where they
+// were; no worker passes that clock, and nothing is lost.
 func TestWorkerDiesWhileAllPark(t *testing.T) {
 	ahead := counting()
 	ahead.staleness = 3
 	for name, s := range map[string]shape{"stage 2": six(), "stage 3": plain(), "staleness 3": ahead} {
-		s.noticeWait = time.Millisecond // the whole of a bulk eviction is seen as one
+		s.noticeWait = time.Millisecond // a whole bulk eviction is seen as one
 		for _, point := range []string{"begun", "staged", "committed one"} {
 			t.Run(name+" "+point, func(t *testing.T) {
 				schedule(t, s, func(w *world) func() bool { return w.diesWhileAllPark(point) })
@@ -273,8 +272,8 @@ func (w *world) neverBack() {
 	}
 }
 
-// Machines of the tier that serves survive a bulk eviction that takes the others: what they serve stays with them
-// through the flush and moves afterwards, and they can serve again later.
+// Machines of the serving tier survive a bulk eviction that takes the others: what they serve stays with them through the flush and moves
+// afterwards, and they can serve again later.
 func TestSurvivorOfABulkEviction(t *testing.T) {
 	s := six()
 	s.clocks = 90
@@ -295,7 +294,7 @@ func TestSurvivorOfABulkEviction(t *testing.T) {
 	})
 }
 
-// A cut is due whenever partitions move, and moves are wanted whenever a cut is outstanding: they wait for each other.
+// A cut is due whenever partitions move, and moves are wanted whenever a cut is pending: they wait for each other.
 func TestMoveAgainstCut(t *testing.T) {
 	s := six()
 	s.cutEvery = time.Millisecond
@@ -319,8 +318,7 @@ func TestMoveAgainstCut(t *testing.T) {
 	})
 }
 
-// A machine falls silent for longer than it may, is given up, and wakes up with work in its hands: it is refused
-// everywhere.
+// A machine falls silent for longer than allowed, is given up, and wakes up with work in progress: it is refused everywhere.
 func TestStaleProcessWakesUp(t *testing.T) {
 	for point, owner := range map[string]bool{"begun": false, "staged": false, "committed one": false, "begun ": true} {
 		t.Run(fmt.Sprintf("%s owner %v", point, owner), func(t *testing.T) {
@@ -352,9 +350,8 @@ func trim(s string) string {
 	return s
 }
 
-// A worker falls silent in stage 1, with a contribution under way to two reliable machines. The job grows, so that one
-// serves nothing when the worker is given up, and a bulk eviction makes it serve again. The worker knows no other
-// servers when it wakes up: both refuse it.
+// A worker falls silent in stage 1, while it sends a contribution to two reliable machines. The job grows, so that one serves nothing when
+// the worker is given up, and a bulk eviction makes it serve again. The worker knows no other servers when it wakes up: both refuse it.
 func TestStaleProcessFindsAPromotedBackup(t *testing.T) {
 	for _, point := range []string{"begun", "staged", "committed one"} {
 		t.Run(point, func(t *testing.T) {
@@ -394,7 +391,7 @@ func (w *world) silencedInStage1(point string) (happened func() bool) {
 	return func() bool { return idle && refused && w.count(journal.Rollback) == 0 }
 }
 
-// An owner hears a cut's name late, when it is past the clock: no owner takes it, and a later clock is named.
+// An owner hears a cut's name late, when it has passed the clock: no owner accepts it, and a later clock is named.
 func TestUnevenNamingOfACut(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		unnamed := false
@@ -408,8 +405,7 @@ func TestUnevenNamingOfACut(t *testing.T) {
 	})
 }
 
-// Many workers die at once, so that those that take their splits over wait for clocks that only the old splits
-// that they have just got can complete.
+// Many workers die at once, so that those that take over their splits wait for clocks that only these old splits can complete.
 func TestOldSplitTakenOverWhileWaiting(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		killed := false
@@ -426,8 +422,8 @@ func TestOldSplitTakenOverWhileWaiting(t *testing.T) {
 	})
 }
 
-// Half of the owners die, and some of the others learn of the new generation long before the rest: no node learns
-// a route of the new generation before it has returned to the cut (node.SetRoute fails the world if one is).
+// Half of the owners die, and some of the others learn of the new generation long before the rest: no node gets a route of the new
+// generation before it has returned to the cut (node.SetRoute fails the world if one does).
 func TestRouteOfTheNewGenerationBeforeRecovery(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		w.settled(func() {
@@ -437,7 +433,7 @@ func TestRouteOfTheNewGenerationBeforeRecovery(t *testing.T) {
 				w.nodes[id].slow = time.Duration(i*30) * time.Millisecond
 				w.after(time.Second, func() { w.nodes[id].slow = 0 })
 			}
-			w.after(700*time.Millisecond, func() { w.policy.count = 9 }) // joins and moves wait at the door
+			w.after(700*time.Millisecond, func() { w.policy.count = 9 }) // joins and moves are waiting
 		})
 		return func() bool { return w.count(journal.Rollback) > 0 }
 	})
@@ -458,8 +454,8 @@ func TestOwnersDieDuringRecovery(t *testing.T) {
 	})
 }
 
-// The last clock is done while partitions move, while a dead worker's splits are settled, and while all returns to a
-// cut; and an owner dies while the model is read.
+// The last clock is done while partitions move, while a dead worker's splits are settled, and while all return to a cut; and an owner dies
+// while the model is read.
 func TestTrainingEndsDuringMovesAndRecoveries(t *testing.T) {
 	nearTheEnd := func(w *world, f func()) {
 		done := false
@@ -497,7 +493,7 @@ func TestTrainingEndsDuringMovesAndRecoveries(t *testing.T) {
 	})
 }
 
-// Every spot machine dies at the same moment, and every one of those that come after it.
+// Every spot machine dies at the same moment, and so does every one of their successors.
 func TestAllMachinesLostAtOnce(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		for i := range 4 {
@@ -511,8 +507,8 @@ func TestAllMachinesLostAtOnce(t *testing.T) {
 	})
 }
 
-// In an end-of-life flush, the reliable machine hears last that it owns partitions again. It had handed them to the
-// machines that are about to go: it must not send any splits there, where what is done is lost.
+// In an end-of-life flush, the reliable machine learns last that it owns partitions again. It had handed splits to the machines that are
+// about to go: it must not send any more there, where work is lost.
 func TestPromotedBackupHearsLate(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		late := false
@@ -531,8 +527,8 @@ func TestPromotedBackupHearsLate(t *testing.T) {
 	})
 }
 
-// The controller dies when a cut at the last clock is named everywhere and not yet committed. Nothing is left to do when the
-// next one takes over: it takes that cut back, and names the same clock again, which must be delivered and reported again.
+// The controller dies when a cut at the last clock is named everywhere and not yet committed. No work is left when the next one takes over:
+// it revokes that cut, and names the same clock again, which must be delivered and reported again.
 func TestCutNamedAgainAfterATakeover(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		killed, last := false, ps.Clock(w.shape.clocks)

@@ -11,11 +11,11 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// time returns what the controller's clock shows.
+// time returns the time on the controller's clock.
 func (w *world) time() time.Time { return w.now.Add(w.clock) }
 
-// pause stops the controller for a time. Events wait for it. With cut, machines end the streams that get no answer,
-// and call again soon after its return.
+// pause stops the controller for a time. Events wait for it. With cut, machines end streams that get no answer, and call again soon after
+// its return.
 func (w *world) pause(d time.Duration, cut bool) {
 	if w.absent || w.stopped || w.outcome != "" {
 		return
@@ -49,8 +49,7 @@ func (w *world) pause(d time.Duration, cut bool) {
 	})
 }
 
-// setClock sets the host's clock forward or back. A controller that runs takes no notice, as its time continues by
-// itself.
+// setClock sets the host's clock forward or back. A running controller does not notice, as its time continues by itself.
 func (w *world) setClock(back bool, d time.Duration) {
 	if back {
 		d = -d
@@ -66,7 +65,7 @@ func (w *world) silenceMost(place float64, d time.Duration) {
 	}
 }
 
-// undisturbedBy makes it a failure that a machine is given up, bought or rolled back after a time.
+// undisturbedBy fails if a machine is given up, bought or rolled back after a time.
 func (w *world) undisturbedBy(at time.Duration) {
 	w.onEntry = func(e journal.Entry) {
 		if w.now.Sub(epoch) < at {
@@ -79,8 +78,8 @@ func (w *world) undisturbedBy(at time.Duration) {
 	}
 }
 
-// A controller that is stopped for longer than machines may be silent finds all as they were: none is given up, nothing is bought
-// and nothing is repeated, whatever it looks at first.
+// A controller that is stopped for longer than machines may be silent finds all as they were: none is given up, and nothing is bought or
+// repeated, whatever it looks at first.
 func TestControllerThatWasStopped(t *testing.T) {
 	for _, stopped := range []time.Duration{time.Second, 4 * time.Second, 12 * time.Second, 2 * time.Minute} {
 		for _, cut := range []bool{false, true} {
@@ -106,14 +105,14 @@ func TestControllerThatWasStopped(t *testing.T) {
 	}
 }
 
-// stopAgainAndAgain stops the controller for longer each time than it runs.
+// stopAgainAndAgain repeatedly stops the controller, for longer than it runs in between.
 func (w *world) stopAgainAndAgain(times int) {
 	for i := range times {
 		w.after(6*time.Second+time.Duration(i)*2*time.Second, func() { w.pause(1100*time.Millisecond, false) })
 	}
 }
 
-// Nor does it wait forever for most machines, which takes ten times as long as one may be silent.
+// Nor does it wait forever for most machines to return: only ten times as long as one may be silent.
 func TestMostAreGoneAndControllerStopsAgainAndAgain(t *testing.T) {
 	s := plain()
 	s.saveEvery = time.Second
@@ -126,7 +125,7 @@ func TestMostAreGoneAndControllerStopsAgainAndAgain(t *testing.T) {
 	}
 }
 
-// One that is stopped again and again, for longer each time than it runs, still finds a machine that is silent.
+// A controller that is repeatedly stopped, for longer than it runs in between, still finds a machine that is silent.
 func TestControllerThatIsStoppedAgainAndAgain(t *testing.T) {
 	s := plain()
 	s.clocks = 100
@@ -143,7 +142,7 @@ func TestControllerThatIsStoppedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// Most machines fall silent together: none is given up and nothing is bought until they are heard.
+// Most machines fall silent together: none is given up and nothing is bought until they report again.
 func TestMostFallSilentTogether(t *testing.T) {
 	for seed := range uint64(8) {
 		s := plain()
@@ -161,7 +160,7 @@ func TestMostFallSilentTogether(t *testing.T) {
 	}
 }
 
-// They are not heard again: after ten times as long as one may be silent they are given up, and the run continues with others.
+// They never report again: after ten times as long as one may be silent they are given up, and the run continues with others.
 func TestMostAreGoneInSilence(t *testing.T) {
 	s := plain()
 	s.saveEvery = time.Second
@@ -179,8 +178,7 @@ func TestMostAreGoneInSilence(t *testing.T) {
 	}
 }
 
-// What the provider says holds: machines that it has ended are gone, also while most are silent. So are those whose hosts end
-// their streams.
+// The provider's word holds: machines that it has ended are gone, even while most are silent. So are those whose hosts end their streams.
 func TestMostEndInSilence(t *testing.T) {
 	for _, silent := range []bool{true, false} {
 		s := plain()
@@ -212,7 +210,7 @@ func TestMostEndInSilence(t *testing.T) {
 	}
 }
 
-// The host's clock is set by an hour, and another controller takes over: it knows all machines, gives none up, and finishes.
+// The host's clock is changed by an hour, and another controller takes over: it knows all machines, gives up none, and finishes.
 func TestClockSetBeforeATakeover(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		for seed := range uint64(4) {

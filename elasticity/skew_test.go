@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// The provider's clock and the controller's are five minutes apart, either way. A warned eviction loses nothing, no machine is
-// forgotten or taken for gone, launches are answered, and the run ends with every bill (finish looks at that).
+// The provider's clock and the controller's are five minutes apart, either way. A warned eviction loses nothing, no machine is forgotten or
+// considered gone, launches are answered, and the run ends with every bill (finish checks that).
 func TestClocksFiveMinutesApart(t *testing.T) {
 	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		for seed := range uint64(6) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Random worlds whose reliable machines only hold splits: they keep all promises, and no reliable machine begins a clock unless all work is
-// to rest there, or a cut must be completed for that and no worker is left.
+// to rest there, or no worker is left to complete a cut that is needed for that.
 func TestRandomSchedulesWithStandby(t *testing.T) {
 	first, seeds := setting("TIERML_FIRST", 0), setting("TIERML_SEEDS", 40)
 	limit, _ := time.ParseDuration(os.Getenv("TIERML_FOR"))
@@ -23,7 +23,7 @@ func TestRandomSchedulesWithStandby(t *testing.T) {
 		p := drawPlan(rand.New(rand.NewPCG(seed, 2)))
 		reliable := slices.ContainsFunc(p, func(f fault) bool { return f.do == "reliable" })
 		p = slices.DeleteFunc(p, func(f fault) bool {
-			// Nobody would work; and a policy that wants more than a person's request buys what is given back at once.
+			// No machine would work; and a policy that wants more than a person's request buys again at once what is released.
 			return f.do == "scale" || f.do == "want" && (f.who < 0.1 || reliable)
 		})
 		shape := drawn(rand.New(rand.NewPCG(seed, 3)))
@@ -51,8 +51,8 @@ func TestRandomSchedulesWithStandby(t *testing.T) {
 	}
 }
 
-// A machine whose program takes long to start gets no split before that: when it comes instead of one that has a notice, the others take that
-// one's splits and wait for nobody.
+// A machine whose program takes long to start gets no split before it has started: when it replaces a machine with a notice, the others
+// take that one's splits and do not wait.
 func TestNobodyWaitsForAProgramToStart(t *testing.T) {
 	for seed := range uint64(4) {
 		s := elastic()
@@ -95,15 +95,15 @@ func TestNobodyWaitsForAProgramToStart(t *testing.T) {
 	}
 }
 
-// A machine that has no split yet does not get one that another was lost with: it would do the clock under way from its beginning, and the others
-// would wait. One that works passes it, and gives it away afterwards.
+// A machine that has no split yet does not get a split of a lost machine: it would do the current clock from its beginning, and the others
+// would wait. A working machine passes over it, and gives it away afterwards.
 func TestNewcomersTakeNoLostSplit(t *testing.T) {
 	for seed := range uint64(4) {
 		s := elastic()
 		s.standby, s.short, s.staleness = true, true, 0
 		s.splits = s.transient
 		var newcomer ps.ServerID
-		var lost ps.Split // with a machine that serves nothing: others return to no cut
+		var lost ps.Split // on a machine that serves nothing: the others do not return to a cut
 		var takers []ps.ServerID
 		w := newElastic(seed, s, func(w *world) {
 			w.ask(1, 0)

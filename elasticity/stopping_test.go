@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/internal/stopping"
 )
 
-// The toy's loss is 1 in every clock. Training ends in order when that has not improved for long enough, evictions or
-// not; the journal says why, and the model is the result and not a checkpoint.
+// The toy's loss is 1 in every clock. Training ends in order when the loss has not improved for long enough, with or without evictions; the
+// journal says why, and the model is the result, not a checkpoint.
 func TestStopsWhenGoodEnough(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestStopsWhenGoodEnough(t *testing.T) {
 			if err := w.run(); err != nil {
 				t.Fatal(err)
 			}
-			// What had begun when clock 22 was done is finished.
+			// Clocks that had begun when clock 22 was done are finished.
 			if w.exported < 22 || w.exported > 24 {
 				t.Errorf("the model is of clock %d, want 22 or little more", w.exported)
 			}
@@ -57,8 +57,7 @@ func TestStopsWhenTimeRunsOut(t *testing.T) {
 	}
 }
 
-// TestGivesBackSome: as many machines of a pool leave as the policy says, in order, and the others
-// continue.
+// TestGivesBackSome: the policy's number of machines of a pool leave, in order, and the others continue.
 func TestGivesBackSome(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// store is the blob store of the world: what machines have saved, by folder, and the manifests.
+// store is the blob store of the world: machines' saved files, by folder, and the manifests.
 type store struct {
 	parts     map[string]map[ps.Partition]ps.Block
 	manifests map[string]ps.Clock // complete checkpoints by name
 	damaged   map[string]bool     // of manifests
 	full      time.Time           // writes fail until then
-	slow      time.Duration       // the most that writing a partition takes
+	slow      time.Duration       // the maximum time for writing a partition
 }
 
 func newStore() store {
@@ -75,7 +75,7 @@ func (n *node) writePart(id uint64, do tiers.SaveCut, held map[ps.Partition]*ps.
 	w.after(w.delay(w.store.slow), next)
 }
 
-// writeManifest checks that what a checkpoint is made of is the cut, to the last bit.
+// writeManifest checks that a checkpoint's contents are the cut, to the last bit.
 func (w *world) writeManifest(a WriteManifest) {
 	life := w.life
 	w.after(w.delay(50*time.Millisecond), func() {
@@ -100,14 +100,14 @@ func (w *world) writeManifest(a WriteManifest) {
 	})
 }
 
-// damageNewest makes the newest checkpoint one that cannot be used.
+// damageNewest makes the newest checkpoint unusable.
 func (w *world) damageNewest() {
 	if name, at := w.newestCheckpoint(); at > 0 {
 		w.store.damaged[name] = true
 	}
 }
 
-// restored returns a partition as a checkpoint has it.
+// restored returns a checkpoint's copy of a partition.
 func (w *world) restored(folder string, p ps.Partition, cut ps.Clock) *ps.Shard {
 	rows, ok := w.store.parts[strings.TrimSuffix(folder, ".json")][p]
 	if !ok {
@@ -120,7 +120,7 @@ func (w *world) restored(folder string, p ps.Partition, cut ps.Clock) *ps.Shard 
 	return s
 }
 
-// restoredBackup returns the backup of a partition that BackUp asks for.
+// restoredBackup returns the backup of a partition for a BackUp command.
 func (w *world) restoredBackup(do tiers.BackUp, p ps.Partition) *ps.Backup {
 	switch {
 	case do.Empty:
@@ -151,7 +151,7 @@ func (w *world) checkSaves() error {
 	return nil
 }
 
-// beginAt is a Recover for which no machine holds the cut any more.
+// beginAt is a Recover for a cut that no machine holds any more.
 func (n *node) beginAt(do tiers.Recover) error {
 	if do.Generation < n.generation {
 		return failure("an older generation")

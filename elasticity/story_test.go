@@ -28,7 +28,7 @@ func finish(t *testing.T, w *world, outcomes ...string) {
 	}
 }
 
-// TierML, section 3: growth, bulk eviction with notice, growth again; no clock is done twice.
+// TierML, section 3: growth, bulk eviction with notice, growth again; no clock is repeated.
 func TestWarnedBulkEvictionLosesNothing(t *testing.T) {
 	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -87,8 +87,8 @@ func TestUnwarnedKillRollsBack(t *testing.T) {
 	}
 }
 
-// The loss of a reliable machine is outlived: a replacement is bought, and everything returns to the committed cut if the
-// owners can, or else to a checkpoint. One that backs nothing up is a worker like any other.
+// The run survives the loss of a reliable machine: a replacement is bought, and everything returns to the committed cut if the owners can,
+// or otherwise to a checkpoint. A machine that backs nothing up is like any other worker.
 func TestLossOfAReliableMachine(t *testing.T) {
 	byUndo, byCheckpoint := 0, 0
 	for seed := range uint64(60) {

@@ -9,9 +9,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A worker that is to give splits back is cut off while it works on them, and the controller dies. The next one asks all machines.
-// The owners answer before the worker is back: it then commits its clock and gives the splits back to no one, and only after that
-// says that it does not have them. The marks that the owners have reported are one clock too low by then.
+// A worker that is to release splits is cut off while it works on them, and the controller dies. The next one queries all machines. The
+// owners answer before the worker is back: it then commits its clock, has no controller to release the splits to, and only then reports
+// that it does not have them. By then the marks that the owners have reported are one clock too low.
 func TestSplitGivenBackDuringATakeover(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		settled, asked, given := false, 0, false
@@ -41,8 +41,8 @@ func TestSplitGivenBackDuringATakeover(t *testing.T) {
 	})
 }
 
-// cutOffAtTheEnd makes the new owner of a partition fall silent when the last message of the move has just arrived: the old owner
-// continues as before, and does so unheard. It gives both then.
+// cutOffAtTheEnd makes the new owner of a partition fall silent when the last message of the move has just arrived: the old owner continues
+// as before, without hearing from it. It passes both to then.
 func (w *world) cutOffAtTheEnd(silent time.Duration, then func(from, to *node)) {
 	var from *node
 	settled, done := false, false
@@ -61,7 +61,7 @@ func (w *world) cutOffAtTheEnd(silent time.Duration, then func(from, to *node)) 
 	}
 }
 
-// What the new owner has of a move that was cancelled unheard is void: it is no part of cuts, and useless.
+// The new owner's copy from a move that was cancelled without its knowledge is void: it takes no part in cuts, and is useless.
 func TestCopyOfACancelledMove(t *testing.T) {
 	s := six()
 	s.cutEvery = time.Millisecond
@@ -78,8 +78,8 @@ func TestCopyOfACancelledMove(t *testing.T) {
 	})
 }
 
-// The controller dies and so does the old owner, which works on no split: only the copy is reported of the partition. The next
-// controller must not believe it.
+// The controller dies and so does the old owner, which works on no split: only the copy of the partition is reported. The next controller
+// must not use it.
 func TestCopyOfACancelledMoveDuringATakeover(t *testing.T) {
 	s := six()
 	s.splits, s.clocks = 1, 90
@@ -105,8 +105,8 @@ func TestCopyOfACancelledMoveDuringATakeover(t *testing.T) {
 	}
 }
 
-// A machine takes part by what is written down, and the controller dies before the machine learns of it. It has nothing
-// that could be in doubt, so the next controller takes the others up as they are, and it with them.
+// A machine has joined according to the journal, and the controller dies before the machine learns of it. It has no state that could be in
+// doubt, so the next controller adopts the others as they are, and it with them.
 func TestControllerDiesBeforeTellingAJoinedMachine(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		killed, untold := false, 0

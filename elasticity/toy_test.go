@@ -7,14 +7,13 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Two toys are trained. The deterministic one adds to each row what depends on what was read, so that a wrong read
-// or a lost update shows in every later state; its state after each clock is known beforehand, bit for bit. The
-// other one counts: each row has a column for each split, to which the split adds one per clock. Sums of small
-// integers are exact in any order, and a read tells how far every split had come. In random worlds (shape.mixed) both have
-// a table of int32 counts, whose sums are the work that was done, besides the floats; the deterministic one also has a
-// table with a rule.
+// Two toys are trained. The deterministic one adds to each row a value that depends on what was read, so that a wrong read or a lost update
+// shows in every later state; its state after each clock is known beforehand, bit for bit. The other one counts: each row has a column for
+// each split, to which the split adds one per clock. Sums of small integers are exact in any order, and a read shows how far every split
+// had come. In random worlds (shape.mixed) both have a table of int32 counts, whose sums are the work that was done, besides the floats;
+// the deterministic one also has a table with a rule.
 
-// leastClocks are known of every world, so that worlds of different lengths share them.
+// leastClocks are known for every world, so that worlds of different lengths share them.
 const leastClocks = 100
 
 func toySchema(s shape) ps.Schema {
@@ -38,8 +37,8 @@ func toySchema(s shape) ps.Schema {
 	return schema
 }
 
-// update returns what one of several splits adds to a row at a clock in the deterministic toy, whose rows stay in bounds however many there
-// are.
+// update returns what one of several splits adds to a row at a clock in the deterministic toy, whose rows stay in bounds for any number of
+// splits.
 func update(split ps.Split, of int, clock ps.Clock, row []float32) []float32 {
 	out := make([]float32, len(row))
 	gain := float32(0.01)
@@ -87,7 +86,7 @@ func (w *world) sums(clock ps.Clock, group []ps.Split, rows map[ps.Key][]float32
 	return out
 }
 
-// jointly returns what a group changes of a row of the counting toy, whose splits work on one copy of what was given (apps.Joining).
+// jointly returns a group's change of a row of the counting toy, whose splits work on one copy of given (apps.Joining).
 func (w *world) jointly(key ps.Key, group []ps.Split, given []float32) []float32 {
 	row, changed := slices.Clone(given), make([]float32, len(given))
 	if w.schema.Kind(key) == ps.Int32 {
@@ -158,7 +157,7 @@ func (w *world) undisturbed() []map[ps.Key][]float32 {
 	return states
 }
 
-// foldToy does what an owner does with a clock's sum.
+// foldToy applies a clock's sum as an owner does.
 func (w *world) foldToy(k ps.Key, row, ruled []float32, total []int64, clock ps.Clock) {
 	switch {
 	case ruled != nil:
@@ -182,9 +181,9 @@ func (w *world) counted(key ps.Key, row []float32, split int) ps.Clock {
 	return ps.Clock(row[split])
 }
 
-// checkRead says what a split may see when it begins a clock: in the deterministic toy, the state after the clock
-// before and nothing else. In the counting one, of every split at least what staleness demands and at most what it
-// allows, and all of its own. One that was given up may read what it likes: nothing that it makes of it will count.
+// checkRead checks what a split sees when it begins a clock: in the deterministic toy, the state after the clock before and nothing else.
+// In the counting one, of every split at least what staleness requires and at most what it allows, and all of its own. A worker that was
+// given up may read anything: its results will not count.
 func (w *world) checkRead(n *node, clock ps.Clock, group []ps.Split, key ps.Key, row []float32) {
 	if m := w.ctrl.training.Nodes.ByID[n.id]; m == nil || m.Lost {
 		return
@@ -204,7 +203,7 @@ func (w *world) checkRead(n *node, clock ps.Clock, group []ps.Split, key ps.Key,
 	}
 }
 
-// checkRows says that a partition is exactly the state after a clock: every update through it, once, and none beyond.
+// checkRows checks that a partition is exactly the state after a clock: every update up to it, once, and none after it.
 func (w *world) checkRows(what string, p ps.Partition, s *ps.Shard, clock ps.Clock) {
 	if s.Folded() != clock {
 		w.failf("%s %d is at clock %d, not %d", what, p, s.Folded(), clock)

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// NameCut asks every owned partition for a cut: all take the name or none does.
+// NameCut names a cut to every owned partition: all accept the name or none does.
 func (n *node) NameCut(c ps.Clock) error {
 	if n.suspended {
 		return ps.ErrBusy
@@ -59,7 +59,7 @@ func (n *node) CommitCut(c ps.Clock) (err error) {
 	}
 	for p := range n.w.schema.Partitions {
 		if b := n.backups[ps.Partition(p)]; b != nil {
-			if n.retired[ps.Partition(p)] { // it was kept as long as it was the only one
+			if n.retired[ps.Partition(p)] { // it was kept while it was the only one
 				if cut, any := b.Cut(); !any || cut != c {
 					delete(n.backups, ps.Partition(p))
 				}
@@ -73,7 +73,7 @@ func (n *node) CommitCut(c ps.Clock) (err error) {
 	return err
 }
 
-// offerCuts delivers partitions that have passed the cut to their backups, each until it is there.
+// offerCuts delivers partitions that have passed the cut to their backups, repeating each until it has arrived.
 func (n *node) offerCuts() {
 	if n.cut == 0 || n.suspended || n.route.Version == 0 {
 		return
@@ -110,7 +110,7 @@ func (n *node) deliver(p ps.Partition, cut ps.Clock, g ps.Generation, full bool)
 		if needFull, err = b.backups[p].Deliver(&copied); err != nil {
 			return reply{code: refused}
 		}
-		b.told = 0 // what is said again may have been taken back, and named again
+		b.told = 0 // a repeated name may have been revoked, and given again
 		b.reportHeld()
 		return reply{}
 	}, func(r reply) {
@@ -120,7 +120,7 @@ func (n *node) deliver(p ps.Partition, cut ps.Clock, g ps.Generation, full bool)
 	})
 }
 
-// reportHeld says once when all backups here hold a cut.
+// reportHeld reports once that all backups here hold a cut.
 func (n *node) reportHeld() {
 	if n.told == n.held {
 		return
@@ -141,7 +141,7 @@ func (n *node) reportHeld() {
 	n.report(held)
 }
 
-// moveID names a move, among all of the partition.
+// moveID identifies a move among all moves of the partition.
 type moveID struct {
 	from    ps.ServerID
 	version uint64 // of the route by which it owns the partition
@@ -157,7 +157,7 @@ type arrival struct {
 	move  moveID
 	piece int
 	rows  *ps.Incoming
-	shard *ps.Shard // all of it, which serves when the sender is known to have given it up
+	shard *ps.Shard // complete; it serves once the sender is known to have given up the partition
 }
 
 // move is a partition on its way out.
@@ -170,7 +170,7 @@ type move struct {
 	generation ps.Generation
 	piece      int
 	attempts   int
-	again      int  // how often rows that had changed were sent again
+	again      int  // how often changed rows were sent again
 	given      bool // the new owner has all of it
 }
 
@@ -256,7 +256,7 @@ func (m *move) sendRows() {
 		case a == nil || a.move != m.id || piece > a.piece:
 			return reply{code: refused}
 		case piece < a.piece:
-			return reply{} // sent again
+			return reply{} // repeated
 		}
 		a.piece++
 		if err := a.rows.Rows(&rows); err != nil {
@@ -285,7 +285,7 @@ func (m *move) await(steps int) {
 	m.n.soon(func() { m.await(steps - 1) })
 }
 
-// sendAgain sends what has changed since it was sent, some times, and then the end.
+// sendAgain sends what has changed since the last time, several times, and then the end.
 func (m *move) sendAgain() {
 	switch m.again++; {
 	case m.over():
@@ -320,7 +320,7 @@ func (m *move) sendFinal() {
 	m.n.w.reach("final", m.n)
 	m.send(func(to *node) reply {
 		if to.shards[p] != nil && to.arrived[p] == m.id {
-			return reply{} // sent again
+			return reply{} // repeated
 		}
 		a := to.arriving[p]
 		if a == nil || a.move != m.id || a.piece != m.piece {
@@ -337,7 +337,7 @@ func (m *move) sendFinal() {
 	}, m.sendDone)
 }
 
-// sendDone gives the partition up. If the message is lost, the next route announces the same.
+// sendDone gives up the partition. If the message is lost, the next route announces the same.
 func (m *move) sendDone() {
 	p := m.do.Partition
 	m.given = true
@@ -357,14 +357,14 @@ func (m *move) left() {
 	m.n.answer(m.command, nil, tiers.Moved{Bytes: int64(40 * m.piece), Seconds: 0.02, Waited: 0.001})
 }
 
-// ownArrived puts what a move has brought into service.
+// ownArrived puts a moved partition into service.
 func (n *node) ownArrived(p ps.Partition) {
 	a := n.arriving[p]
 	n.own(p, a.shard)
 	n.arrived[p] = a.move
 }
 
-// cancel continues as before; and has the new owner forget what it has.
+// cancel continues as before, and makes the new owner discard its copy.
 func (m *move) cancel() {
 	p := m.do.Partition
 	m.n.ask(m.do.To, func(to *node) reply {

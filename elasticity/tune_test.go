@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// tunable returns a world in which the settings have something to decide: 8 machines, 12 splits and 24 partitions.
+// tunable returns a world in which the settings matter: 8 machines, 12 splits and 24 partitions.
 func tunable() shape {
 	s := plain()
 	s.transient, s.partitions, s.splits, s.clocks = 8, 24, 12, 280
@@ -23,14 +23,14 @@ func tunable() shape {
 	return s
 }
 
-// Seconds that a worker takes for a split, and that a clock waits for each partition of the busiest server: half of that if it does
+// Seconds that a worker takes for a split, and that a clock waits for each partition of the busiest server: half of that if the server does
 // not work as well.
 const (
 	splitTime     = 60 * time.Millisecond
 	partitionTime = 80 * time.Millisecond
 )
 
-// modelPace returns what a clock takes in a layout: the slowest worker, and the busiest server.
+// modelPace returns the length of a clock in a layout: the slowest worker, and the busiest server.
 func modelPace(owners, workers []ps.ServerID) time.Duration {
 	var work, serve time.Duration
 	for _, id := range holdersOf(workers) {
@@ -55,7 +55,7 @@ func count(in []ps.ServerID, id ps.ServerID) (n int) {
 	return n
 }
 
-// newTunable returns a world whose clocks take as long as modelPace says.
+// newTunable returns a world whose clocks take the time in modelPace.
 func newTunable(seed uint64, s shape) *world {
 	w := newWorld(seed, s)
 	w.longer = 20 * time.Minute
@@ -70,13 +70,13 @@ func newTunable(seed uint64, s shape) *world {
 	return w
 }
 
-// chosen returns the pace of the layout that training is in, or is on its way to.
+// chosen returns the pace of the layout that training is in, or is changing to.
 func (w *world) chosen() time.Duration {
 	target := w.ctrl.training.Layout.Target
 	return modelPace(target.Route.Owner, target.Worker)
 }
 
-// pace is that of the run's last setting on its whole fleet, before it ends.
+// paceOf returns the pace of the run's last setting on its whole fleet, before it ends.
 func paceOf(t *testing.T, w *world) (pace time.Duration) {
 	t.Helper()
 	w.onEntry = func(e journal.Entry) {
@@ -88,8 +88,8 @@ func paceOf(t *testing.T, w *world) (pace time.Duration) {
 	return pace
 }
 
-// A job of 280 clocks finds a setting that is much better than the stage's own, the model stays the same to the bit (toy_test.go
-// checks each read and the result), and no clock is done twice.
+// A job of 280 clocks finds a setting that is much better than the stage's own, the model stays the same to the bit (toy_test.go checks
+// each read and the result), and no clock is repeated.
 func TestTuningFindsABetterSetting(t *testing.T) {
 	untuned := tunable()
 	untuned.tuned = nil
@@ -118,7 +118,7 @@ func TestTuningFindsABetterSetting(t *testing.T) {
 	}
 }
 
-// bestPace returns that of the best layout on this many transient machines and a reliable one.
+// bestPace returns the pace of the best layout on this many transient machines and a reliable one.
 func bestPace(machines int) time.Duration {
 	best := time.Hour
 	s := tunable()
@@ -185,7 +185,7 @@ func TestTooShortToTune(t *testing.T) {
 	}
 }
 
-// A controller that is started again continues with what the one before had learned: no setting is tried twice.
+// A restarted controller continues with what its predecessor had learned: no setting is tried twice.
 func TestTuningOutlivesItsController(t *testing.T) {
 	for seed := range uint64(2) {
 		w := newTunable(seed, tunable())
@@ -204,7 +204,7 @@ func TestTuningOutlivesItsController(t *testing.T) {
 	}
 }
 
-// Servers are requested while the job is tuned: they are had, and the tuner leaves them alone.
+// Servers are requested while the job is tuned: they are provided, and the tuner leaves them alone.
 func TestScaleGoesBeforeTuning(t *testing.T) {
 	w := newTunable(1, tunable())
 	w.policy.asked = true

@@ -13,14 +13,14 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// moveAll asks for every partition to go to another server, and returns what became of it.
+// moveAll requests a move of every partition to another server, and returns the outcome.
 func (w *world) moveAll(how string) Scaled {
 	before := len(w.scaled)
 	w.step(ScaleWanted{ID: uint64(before + 1), MoveAll: how, By: "somebody"})
 	return w.scaled[before]
 }
 
-// Every partition goes to another server, of several and of one, in both ways, and stays there; nothing is done again.
+// Every partition moves to another server, of several and of one, in both ways, and stays there; nothing is repeated.
 func TestMoveAll(t *testing.T) {
 	for _, how := range []string{InWindow, AtOnce, FaultIn} {
 		for _, servers := range []int{3, 1} {
@@ -61,7 +61,7 @@ func TestMoveAll(t *testing.T) {
 	}
 }
 
-// prefer has shared hosts prefer owners: one of the reliable machines, all in turn, or none.
+// prefer makes shared hosts prefer owners: one of the reliable machines, all in turn, or none.
 func (w *world) prefer(place float64) {
 	reliable := w.machinesOf(market.OnDemand)
 	if w.absent || len(reliable) == 0 {
@@ -80,8 +80,8 @@ func (w *world) prefer(place float64) {
 	w.step(p)
 }
 
-// In stage 1 partitions go where shared hosts prefer them, for the reason that those give, and spread out evenly when nothing is preferred any
-// more. Nothing is done again.
+// In stage 1 partitions go where shared hosts prefer them, with the hosts' reason, and spread out evenly when nothing is preferred any
+// more. Nothing is repeated.
 func TestPreferredOwners(t *testing.T) {
 	s := six()
 	s.reliable, s.transient = 2, 2
@@ -101,7 +101,7 @@ func TestPreferredOwners(t *testing.T) {
 		w.when(func() bool {
 			return w.ctrl.training.Clocks.Done >= 3 && len(w.machinesOf(market.OnDemand)) == 2 && w.grown(2) && stands(4, 4)()
 		}, func() {
-			w.step(Preferred{Preference: tiers.Preference{Owners: []ps.ServerID{"nobody"}}}) // is not of this number of partitions
+			w.step(Preferred{Preference: tiers.Preference{Owners: []ps.ServerID{"nobody"}}}) // does not match the number of partitions
 			w.prefer(0.3)
 			w.when(stands(0, 8), func() {
 				w.step(Preferred{})
@@ -120,7 +120,7 @@ func TestPreferredOwners(t *testing.T) {
 	})
 }
 
-// Refused: what is no way to move, with other numbers, where no other machine could serve, and in a pause.
+// Refused: an unknown way to move, together with other numbers, without another machine that could serve, and in a pause.
 func TestMoveAllRefuses(t *testing.T) {
 	s := six()
 	s.transient = 1
@@ -144,7 +144,7 @@ func TestMoveAllRefuses(t *testing.T) {
 	}
 }
 
-// settledIn1 does f when training continues with the reliable machine as its only server.
+// settledIn1 calls f when training continues with the reliable machine as its only server.
 func (w *world) settledIn1(f func()) {
 	w.when(func() bool { return w.ctrl.training.Clocks.Done >= 3 && len(w.machinesOf(market.OnDemand)) == 1 }, f)
 }

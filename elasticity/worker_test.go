@@ -11,13 +11,13 @@ import (
 	"github.com/tierml/tierml/tiers/agent"
 )
 
-// worker is what carries the agent's rounds out. Under BSP a round follows the other. With staleness, as in tiers/node, one round
-// computes while the one before is on its way to the servers and rows of the one after are read (ahead_test.go).
+// worker carries out the agent's rounds. Under BSP rounds follow one another. With staleness, as in tiers/node, one round computes while
+// the previous one is being sent to the servers and rows of the next one are read (ahead_test.go).
 type worker struct {
 	sequence uint64
 	round    *round        // the newest one
 	cache    *client.Cache // nil under BSP
-	ahead    *ahead        // a read for a round that has not begun; nil = none
+	ahead    *ahead        // a read for a later round; nil = none
 }
 
 // round is one clock of a group of splits.
@@ -25,7 +25,7 @@ type round struct {
 	*agent.Round
 	sequence uint64
 	rows     map[ps.Key][]float32
-	ready    func() // computed, and to be sent when the one before is; nil = not yet
+	ready    func() // computed, to be sent after the previous one; nil = not yet
 }
 
 func newWorker(schema *ps.Schema) (k worker) {
@@ -52,7 +52,7 @@ func (n *node) work() {
 	}
 }
 
-// errand is something that is done at the owners of partitions.
+// errand is an operation at the owners of partitions.
 type errand struct {
 	generation ps.Generation
 	parts      []ps.Partition
@@ -72,7 +72,7 @@ func (n *node) everywhere(r *round, do func(p ps.Partition, owner *node) reply, 
 	n.each(errand{generation: r.Generation, parts: all, over: func() bool { return r.Dropped }, do: do, done: done, stale: n.agent.GiveUp, then: then})
 }
 
-// each does an errand at the owner of every partition, in random order, until it is done there, and then what follows.
+// each does an errand at the owner of every partition, in random order, until it is done there, and then calls done.
 func (n *node) each(e errand) {
 	left := len(e.parts)
 	for _, i := range n.w.rng.Perm(left) {
@@ -117,7 +117,7 @@ func (n *node) each(e errand) {
 	}
 }
 
-// ownerOf returns the server of a partition, as far as is known here; none between generations.
+// ownerOf returns the server of a partition, as far as this node knows; none between generations.
 func (n *node) ownerOf(p ps.Partition) ps.ServerID {
 	if int(p) < len(n.route.Owner) {
 		return n.route.Owner[p]
@@ -125,7 +125,7 @@ func (n *node) ownerOf(p ps.Partition) ps.ServerID {
 	return ""
 }
 
-// serve does a request of the data plane if the partition is served here.
+// serve handles a request of the data plane if the partition is served here.
 func (n *node) serve(g ps.Generation, p ps.Partition, f func(ps.Partition, *node) reply) reply {
 	switch {
 	case n.generation > g:
@@ -180,7 +180,7 @@ func (n *node) read(r *round) {
 	})
 }
 
-// begin computes a round, whose rows are here.
+// begin computes a round whose rows have arrived.
 func (n *node) begin(r *round, rows map[ps.Key][]float32) {
 	for _, key := range slices.Concat(n.w.keys...) {
 		n.w.checkRead(n, r.Clock, r.Splits, key, rows[key])
@@ -204,7 +204,7 @@ func (n *node) begin(r *round, rows map[ps.Key][]float32) {
 	n.readAhead(r, computing)
 }
 
-// contribute sends a round that was computed.
+// contribute sends a computed round.
 func (n *node) contribute(r *round) {
 	k := &n.worker
 	n.agent.Computed(r.Round)

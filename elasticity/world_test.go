@@ -17,8 +17,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The world of these tests is one process without goroutines: the real controller, real shards and backups, and
-// nodes that do what a node does, joined by a queue of events with seeded delays. A seed repeats a run exactly.
+// The world of these tests is one process without goroutines: the real controller, real shards and backups, and simulated nodes, connected
+// by a queue of events with seeded delays. A seed repeats a run exactly.
 //
 //	world_test.go     time, the control links, the driver of the controller
 //	cloud_test.go     the provider: launches, notices, ends
@@ -76,7 +76,7 @@ func (q *queue) take() scheduled {
 	return first
 }
 
-// shape is everything about a world but its luck and its faults.
+// shape is everything about a world except its random numbers and faults.
 type shape struct {
 	deterministic              bool
 	staleness                  ps.Clock
@@ -85,16 +85,16 @@ type shape struct {
 	cutEvery, deadAfter        time.Duration
 	saveEvery                  time.Duration
 	saveClocks                 ps.Clock
-	noticeWait, slowEnd        time.Duration // slowEnd: the most that the provider takes to end a machine
+	noticeWait, slowEnd        time.Duration // slowEnd: the longest time that the provider takes to end a machine
 	mixed                      bool          // tables of all sorts
 	choice                     bool          // the provider chooses among pools
 	tuned                      *tuning.Options
 	standby                    bool // reliable machines only hold splits
-	short                      bool // machines compute one of their splits, and pass the others
+	short                      bool // machines compute one of their splits, and pass over the others
 	rough                      bool // the network loses and repeats requests, the provider repeats itself
 }
 
-// plain returns the shape of the stories that have names.
+// plain returns the shape of the named stories.
 func plain() shape {
 	return shape{
 		deterministic: true, partitions: 8, splits: 12, clocks: 60, reliable: 1, transient: 17,
@@ -117,7 +117,7 @@ func drawn(rng *rand.Rand) shape {
 		rough:      rng.IntN(3) > 0, mixed: true,
 	}
 	if s.saveEvery > 0 && rng.IntN(5) == 0 {
-		s.reliable = 0 // the most reliable machine that can be had serves
+		s.reliable = 0 // the most reliable available machine serves
 	}
 	if !s.deterministic {
 		if s.staleness = ps.Clock(rng.IntN(5)); s.staleness == 4 {
@@ -149,8 +149,8 @@ type world struct {
 	nodes  map[ps.ServerID]*node
 	order  []*node // in the order of their launch
 
-	// What is said to be measured, where that is of interest: bytes per second in and out of a machine, and how many
-	// seconds a machine takes for its part of a clock.
+	// Measurements to report, where they matter: bytes per second in and out of a machine, and how many seconds a machine takes for its
+	// part of a clock.
 	traffic func(*node) (in, out float64)
 	seconds func(n *node, splits int) float64
 	// How long a machine works on a clock beyond the usual, where that depends on the layout.
@@ -160,34 +160,34 @@ type world struct {
 	// How long rows take beyond the usual, under BSP.
 	reading func(n *node) time.Duration
 	windows bool                                                     // moves wait for windows
-	longer  time.Duration                                            // that the world may last
+	longer  time.Duration                                            // by which the world may last longer
 	cutSize func(since time.Duration) (bytes int64, seconds float64) // of a backup's part of a cut
-	dirty   int64                                                    // bytes of each owner that a cut would have to deliver; 0 = as they are
+	dirty   int64                                                    // bytes of each owner that a cut would have to deliver; 0 = the real ones
 
 	scaled   []Scaled // answers to requests for other numbers
 	sent     []Send
-	life     int  // of the controller: grows when it is started again
+	life     int  // of the controller: incremented by each restart
 	absent   bool // there is no controller
-	stopped  bool // it does nothing: SIGSTOP, or a laptop that is closed
+	stopped  bool // it is stopped: SIGSTOP, or a closed laptop
 	missed   []Event
 	clock    time.Duration // the controller's clock, ahead of all others
-	wall     time.Duration // the same of the host's, which the next controller goes by
+	wall     time.Duration // the same for the host's clock, which the next controller uses
 	onSend   func(Send)
 	entries  []journal.Entry
 	outcome  string
 	exported ps.Clock // the clock of the last successful export; 0 = none
 	onEntry  func(journal.Entry)
-	// crash says for how long the controller is dead that dies before or after it does this; 0 = it does not.
+	// crash returns for how long the controller is dead if it dies before or after this action; 0 = it does not.
 	crash   func(a Action, after bool) (gone time.Duration)
 	unsaved func() error // why the model cannot be saved; nil = it can
 	// hooks let a story do something to a node at a point of a protocol.
 	hooks map[string]func(*node)
-	// refuse says why a node cannot do a command; empty: it can.
+	// refuse returns why a node cannot carry out a command; empty: it can.
 	refuse func(*node, tiers.Do) string
 	trace  func(format string, args ...any)
 	// stepped is called with the processor time of each of the controller's steps.
 	stepped func(took time.Duration)
-	// unchecked leaves checkRest out, which looks at all machines before every step.
+	// unchecked omits checkRest, which looks at all machines before every step.
 	unchecked bool
 }
 
@@ -213,15 +213,15 @@ func (w *world) delay(d time.Duration) time.Duration {
 // odds is true once in n times, in rough worlds.
 func (w *world) odds(n int) bool { return w.shape.rough && w.rng.IntN(n) == 0 }
 
-// reach tells a hook that a node has reached a point.
+// reach notifies a hook that a node has reached a point.
 func (w *world) reach(point string, n *node) {
 	if f := w.hooks[point]; f != nil {
 		f(n)
 	}
 }
 
-// step drives the controller as a driver must: it does the actions in order and wakes it when it asked to be woken,
-// and at no other time.
+// step drives the controller as a driver must: it carries out the actions in order and wakes the controller when requested, and at no other
+// time.
 func (w *world) step(events ...Event) {
 	switch {
 	case w.absent:
@@ -317,7 +317,7 @@ func (w *world) do(a Action) {
 		life := w.life
 		n.down.put(n, func() {
 			if n.life != life {
-				return // it was sent by a controller that is gone
+				return // its sender, a controller, is gone
 			}
 			if w.trace != nil {
 				w.trace("%v %s obeys %T %+v", w.now.Sub(epoch), n.id, a.Command.Do, a.Command)
@@ -354,7 +354,7 @@ func (l *link) put(n *node, do func()) {
 	l.last = at
 	w.after(at.Sub(w.now), func() {
 		switch {
-		case n.closed(): // it broke while this was on its way
+		case n.closed(): // it broke while this was in transit
 			l.held = append(l.held, do)
 		default:
 			do()
@@ -362,7 +362,7 @@ func (l *link) put(n *node, do func()) {
 	})
 }
 
-// open lets go what has waited.
+// open delivers what has waited.
 func (l *link) open(n *node) {
 	held := l.held
 	l.held = nil
@@ -390,7 +390,7 @@ func (w *world) run() (err error) {
 		}
 		w.next()
 	}
-	for range 100 { // what comes too late must find no machine
+	for range 100 { // messages that come too late must find no machine
 		if len(w.queue) > 0 {
 			w.next()
 		}
@@ -419,9 +419,9 @@ func (w *world) until(at time.Duration) {
 type holding struct {
 	pool  market.Pool
 	count int
-	asked bool // holds as many as are wanted, instead of count
+	asked bool // holds the wanted number, instead of count
 	or    []bidding.Choice
-	// fewer are given back once that many more than count are held.
+	// fewer machines are given back once that many more than count are held.
 	fewer int
 }
 
@@ -465,7 +465,7 @@ func (f *holding) Plan(s bidding.State) bidding.Plan {
 	return p
 }
 
-// choose wants count machines of any pools, of which the provider chooses: those that have not refused lately.
+// choose requests count machines of any pools, among which the provider chooses: those that have not refused lately.
 func (f *holding) choose(s bidding.State, held int) bidding.Plan {
 	var open []bidding.Choice
 	for i, c := range append([]bidding.Choice{{Pool: f.pool, Bid: market.Dollar}}, f.or...) {
@@ -540,7 +540,7 @@ func (w *world) config() Config {
 	}
 }
 
-// machinesOf returns the machines of a class that run, oldest first.
+// machinesOf returns the running machines of a class, oldest first.
 func (w *world) machinesOf(class market.Class) []ps.ServerID {
 	var ids []ps.ServerID
 	for _, n := range w.order {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// What the journal keeps of a decision: the chosen pools first, then the cheapest vCPUs, a dozen in all.
+// What the journal records about a decision: the chosen pools first, then the cheapest vCPUs, a dozen in all.
 func TestConsidered(t *testing.T) {
 	var all []bidding.Considered
 	var pools []Pool
@@ -29,7 +29,7 @@ func TestConsidered(t *testing.T) {
 	if err != nil || len(d.Considered) != maxConsidered {
 		t.Fatalf("%d pools, %v", len(d.Considered), err)
 	}
-	// Two vCPUs cost half as much each: odd types come first, from the dearest number on; the one without a price is last of all.
+	// Two vCPUs cost half as much each: odd types come first, starting with the highest number; the one without a price is last.
 	for i, want := range []string{"t3", "t37", "t35", "t33"} {
 		if got := d.Considered[i]; got.Pool != "ec2/r/z/"+want+"/spot" || got.Why != "reason "+want[1:] || got.Chosen != (i == 0) ||
 			got.MTTF != 3600 || !got.MTTFCensored || got.Price == "" || got.Bid != "1" {

@@ -11,8 +11,8 @@ import (
 
 var epoch = time.Unix(1_000_000, 0).UTC()
 
-// A crash loop is agents that end by themselves, on machines that came after the first had, too, with nothing
-// committed in between.
+// A crash loop means that agents end by themselves, including on machines that came after the first crashes, with nothing committed in
+// between.
 func TestCrashLoop(t *testing.T) {
 	for name, c := range map[string]struct {
 		story string
@@ -52,7 +52,7 @@ func TestCrashLoop(t *testing.T) {
 					last = step.ID(fmt.Sprint("i-", i))
 					crash := Crash{ID: last, Entered: entered, At: now, Why: "a reason", Told: letter == 'A'}
 					crashes.Add(crash)
-					crashes.Add(crash) // heard twice
+					crashes.Add(crash) // reported twice
 				}
 			}
 			why, _, loop := crashes.Loop()

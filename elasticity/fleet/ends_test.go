@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/elasticity/tempo"
 )
 
-// What does not fit into two minutes is not begun because a clock makes them look like seven.
+// A task that does not fit into two minutes is not begun because a wrong clock makes them look like seven.
 func TestDeadlinesByOurClock(t *testing.T) {
 	f := New(&Config{Settings: tempo.Settings{Speed: 1}}, &step.Step{Now: epoch}, &Demand{})
 	for _, test := range []struct{ notice, told, want time.Duration }{
@@ -16,10 +16,10 @@ func TestDeadlinesByOurClock(t *testing.T) {
 		{2 * time.Minute, 2 * time.Minute, 2 * time.Minute},
 		{2 * time.Minute, 7 * time.Minute, 2 * time.Minute},
 		{150 * time.Second, 7 * time.Minute, 150 * time.Second},
-		{30 * time.Second, 2 * time.Minute, 2 * time.Minute}, // found out, not assumed
+		{30 * time.Second, 2 * time.Minute, 2 * time.Minute}, // measured, not assumed
 		{2 * time.Minute, -3 * time.Minute, time.Minute},
 		{30 * time.Second, 0, 15 * time.Second},
-		{0, -time.Minute, -time.Minute}, // nobody knows how long notices are
+		{0, -time.Minute, -time.Minute}, // the length of notices is unknown
 	} {
 		f.cfg.Notice = test.notice
 		if got := f.byOurClock(epoch.Add(test.told)).Sub(epoch); got != test.want {
@@ -28,7 +28,8 @@ func TestDeadlinesByOurClock(t *testing.T) {
 	}
 }
 
-// Replicas of a model are not given back when the rest of their rounds does not pay for another hour: without them it is another model, no sooner.
+// Replicas of a model are not released when the rest of their rounds would not pay for another hour: without them it is another model, no
+// sooner.
 func TestFirmFleetStaysToTheEnd(t *testing.T) {
 	for _, firm := range []bool{false, true} {
 		f := New(&Config{Settings: tempo.Settings{Speed: 1}, Firm: firm}, &step.Step{Now: epoch}, &Demand{})

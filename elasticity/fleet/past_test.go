@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// A later controller knows what machines have cost whose bills an earlier one wrote. A bill that may lack lines is made anew.
+// A later controller knows the cost of machines whose bills an earlier one wrote. A bill that may lack lines is made anew.
 func TestEarlierBillsAreSpent(t *testing.T) {
 	ended := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	pool := market.Pool{Provider: "ec2", Region: "us-east-1", Zone: "us-east-1a", Type: "c4.xlarge", Class: market.Spot}
@@ -22,7 +22,7 @@ func TestEarlierBillsAreSpent(t *testing.T) {
 			{Kind: journal.Charge, Instance: id, USD: "0.5"},
 		} {
 			if id == "i-3" && e.Kind == journal.Terminated {
-				continue // it still runs
+				continue // still running
 			}
 			if err := r.Read(e); err != nil {
 				t.Fatal(err)

@@ -20,7 +20,7 @@ var (
 	kinds = map[string]hosts.Size{"slot": {VCPU: 4, MemoryMiB: 500}}
 )
 
-// served returns a job whose serving takes that number of cores, of eight partitions.
+// served returns a job whose serving takes this many cores, with eight partitions.
 func served(id string, cores float64) *hoststest.Job {
 	j := &hoststest.Job{ID: id, Type: "slot", Profile: tiers.Profile{Clock: 500 * time.Millisecond}}
 	for range 8 {
@@ -29,7 +29,7 @@ func served(id string, cores float64) *hoststest.Job {
 	return j
 }
 
-// settle passes minutes until the book decides nothing more.
+// settle lets minutes pass until the book makes no more decisions.
 func settle(t *testing.T, w *hoststest.World) {
 	t.Helper()
 	for quiet, n := 0, 0; quiet < 8; n++ {
@@ -46,7 +46,7 @@ func settle(t *testing.T, w *hoststest.World) {
 	}
 }
 
-// fewest returns how few hosts can serve jobs of these cores, if each is served on one host.
+// fewest returns the minimum number of hosts that can serve jobs with these cores, if each is served on one host.
 func fewest(cores []float64, each float64) int {
 	slices.SortFunc(cores, func(a, b float64) int { return cmp.Compare(b, a) })
 	var fits func(i int, free []float64) bool
@@ -72,7 +72,8 @@ func fewest(cores []float64, each float64) int {
 	}
 }
 
-// Jobs get hosts of their own until they have been measured (section 3.3.1), and then share as few as can serve them (3.3.2), whatever came and went.
+// Jobs get hosts of their own until they have been measured (section 3.3.1), and then share as few as can serve them (3.3.2), whichever
+// jobs came and went.
 func TestFewHostsServeManyJobs(t *testing.T) {
 	sum, best := 0, 0
 	for seed := range uint64(25) {
@@ -99,7 +100,7 @@ func TestFewHostsServeManyJobs(t *testing.T) {
 			cores = append(cores, j.Profile.Cores())
 		}
 		least := fewest(cores, float64(host.VCPU))
-		if sum, best = sum+w.Hosts(), best+least; w.Hosts() > least { // fewer can do where a job's partitions are on two
+		if sum, best = sum+w.Hosts(), best+least; w.Hosts() > least { // fewer suffice if a job's partitions are on two
 			t.Errorf("seed %d: %d hosts for %d jobs of %.2f cores, %d would do", seed, w.Hosts(), len(there), cores, least)
 		}
 		if w.Loss() > hoststest.Limit {
@@ -109,7 +110,8 @@ func TestFewHostsServeManyJobs(t *testing.T) {
 	t.Logf("%d hosts in all; %d would do for whole jobs", sum, best)
 }
 
-// A job that one host cannot serve is lent slots on others until nobody loses more than the limit (section 3.3.2, figure 10), and no host is bought in vain.
+// A job that one host cannot serve is lent slots on others until no job loses more than the limit (section 3.3.2, figure 10), and no host
+// is bought in vain.
 func TestABigJobIsLentSlots(t *testing.T) {
 	w := hoststest.New(host, kinds)
 	if err := w.Arrive(served("big", 9)); err != nil {
@@ -121,7 +123,7 @@ func TestABigJobIsLentSlots(t *testing.T) {
 	}
 }
 
-// Where no whole slot fits on another host, two smaller ones serve in its place: the paper packs tensors one by one (section 3.3.2).
+// If no whole slot fits on another host, two smaller ones serve instead: the paper packs tensors one by one (section 3.3.2).
 func TestASlotIsDivided(t *testing.T) {
 	w := hoststest.New(host, kinds)
 	for i, cores := range []float64{3, 3, 1.8} {
@@ -135,7 +137,7 @@ func TestASlotIsDivided(t *testing.T) {
 	}
 }
 
-// Partitions are spread by what serving them takes, not by their number.
+// Partitions are spread by their serving load, not by number.
 func TestPartitionsAreSpreadByLoad(t *testing.T) {
 	w := hoststest.New(host, kinds)
 	j := served("job", 8)
@@ -152,7 +154,7 @@ func TestPartitionsAreSpreadByLoad(t *testing.T) {
 	}
 }
 
-// A change stays, unless a job has lost more than the limit, although its neighbours do less than a hundred clocks before it is judged.
+// A change stays, unless a job has lost more than the limit, even if its neighbours do fewer than a hundred clocks before it is judged.
 func TestSlowClocksShareAHost(t *testing.T) {
 	w := hoststest.New(host, kinds)
 	for i := range 3 {
@@ -171,8 +173,8 @@ func TestSlowClocksShareAHost(t *testing.T) {
 	}
 }
 
-// Slots of a job that has been measured, and only serves, leave vCPUs to others; those that work on splits, too, keep what they were granted. Slots that have
-// more than their host together divide its charges.
+// Slots of a measured job that only serves leave vCPUs to others; slots that also work on splits keep what they were granted. Slots that
+// together have more than their host divide its charges.
 func TestMeasuredServersMakeRoom(t *testing.T) {
 	for _, serves := range []bool{true, false} {
 		w := hoststest.New(host, kinds)
@@ -203,7 +205,7 @@ func TestMeasuredServersMakeRoom(t *testing.T) {
 				t.Errorf("serves alone %v: %s pays %s", serves, job, usd)
 			}
 		}
-		if serves && total > 3*market.Dollar { // each was on a host of its own first
+		if serves && total > 3*market.Dollar { // each had a host of its own first
 			t.Errorf("jobs pay %s", total)
 		}
 	}

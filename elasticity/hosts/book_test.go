@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Slots whose host nobody knows any more end: the journal has lost lines, or the cloud was one of the process before.
+// Slots end if their host is unknown: the journal has lost lines, or the cloud belonged to the previous process.
 func TestStrandedSlotsEnd(t *testing.T) {
 	w := newWorld(t, "ec2-2017", 0)
 	if _, err := w.ask("a", "a-1", market.Spot, 1); err != nil {
@@ -26,8 +26,8 @@ func TestStrandedSlotsEnd(t *testing.T) {
 	}
 }
 
-// A job's streams may break before the hosts notice that one is gone. The slot that the job gives back then ended with its host, which is no
-// fault of the job's. One that the job gave back before the host's end is the job's own end.
+// A job's streams may break before the hosts notice that one is gone. Then the slot that the job returns ended with its host, which is not
+// the job's fault. A slot returned before the host's end was ended by the job.
 func TestHostGoneBeforeItsSlotIsGivenBack(t *testing.T) {
 	w := newWorld(t, "ec2-2017", 0)
 	if _, err := w.ask("a", "a-1", market.Spot, 2); err != nil {
@@ -47,8 +47,8 @@ func TestHostGoneBeforeItsSlotIsGivenBack(t *testing.T) {
 	}
 }
 
-// A slot's process may run on where nobody saw its host's end: its cloud was killed, or its agent fell silent. Its job must not start another copy
-// as if the machine were gone.
+// A slot's process may run on if its host's end was not observed: its cloud was killed, or its agent fell silent. Its job must not start
+// another copy as if the machine were gone.
 func TestSlotsWhoseEndNobodySaw(t *testing.T) {
 	for name, ends := range map[string]func(*world, *rented){
 		"seen":   func(w *world, r *rented) { w.end(r.ID, market.ByProvider, "taken back") },
@@ -68,7 +68,7 @@ func TestSlotsWhoseEndNobodySaw(t *testing.T) {
 	}
 }
 
-// Requests that can never be met say why.
+// Impossible requests say why.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, "ec2-2017", 0)
 	pool := spotPool

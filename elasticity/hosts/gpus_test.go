@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// GPUs are whole and are given away once. A slot without them goes to a host without them, and one with them pays its part of what they cost.
+// GPUs are whole and are assigned once. A slot without GPUs goes to a host without them, and one with GPUs pays its share of their cost.
 func TestGPUsOfSlots(t *testing.T) {
 	plain, rich := Size{VCPU: 8, MemoryMiB: 32_000}, Size{VCPU: 8, MemoryMiB: 32_000, GPUs: 4}
 	hosts := []*Host{{ID: "a", Tier: step.Transient, Size: rich, Stays: true}, {ID: "b", Tier: step.Transient, Size: plain, Stays: true}}
@@ -38,7 +38,7 @@ func TestGPUsOfSlots(t *testing.T) {
 	}
 }
 
-// A host's GPUs are counted over all requests: those of slots that are there already are not given away again.
+// A host's GPUs are counted over all requests: those of existing slots are not assigned again.
 func TestGPUsOfFormerRequestsCount(t *testing.T) {
 	host := Size{VCPU: 8, MemoryMiB: 32_000, GPUs: 2}
 	b := NewBook(Rules{Provider: "ec2", Types: map[string]Size{slotType.Name: {VCPU: 1, MemoryMiB: 1000, GPUs: 1}}, Loss: 0.1,

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// letGo asks for a host to go, until there is an answer.
+// letGo requests the release of a host, until there is an answer.
 func (w *world) letGo(id provisioner.InstanceID) error {
 	for done := false; !done; w.recover() {
 		w.inbox = append(w.inbox, elasticity.ScaleWanted{ID: 1, Cancel: string(id), By: "scheduler feedback"})
@@ -19,8 +19,8 @@ func (w *world) letGo(id provisioner.InstanceID) error {
 	return w.answer
 }
 
-// A host that is not worth its price takes no slot from then on, keeps those it has until shortly before its paid time ends, and then warns
-// them as a provider does: they have room elsewhere, and no other host is bought for them.
+// A host that is not worth its price takes no more slots, keeps those it has until shortly before its paid time ends, and then warns them
+// as a provider does: there is room elsewhere, and no other host is bought for them.
 func TestAHostIsLetGo(t *testing.T) {
 	for rules, stays := range map[string]bool{"ec2-2017": true, "ec2-now": false} {
 		w := newWorld(t, rules, 0)
@@ -39,7 +39,7 @@ func TestAHostIsLetGo(t *testing.T) {
 		if err := w.letGo(provisioner.InstanceID(goes)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.letGo(provisioner.InstanceID(goes)); err != nil { // asked again it is the same
+		if err := w.letGo(provisioner.InstanceID(goes)); err != nil { // a repeated request is idempotent
 			t.Fatal(err)
 		}
 		w.pass(time.Minute)

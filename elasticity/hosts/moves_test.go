@@ -17,8 +17,8 @@ type crowd struct {
 	t    *testing.T
 	b    *Book
 	now  time.Time
-	log  []Line // all that is on disk
-	most int    // hosts
+	log  []Line // everything on disk
+	most int    // limit of hosts
 
 	reports, crashAt int  // the process is killed at this report; 0 = never
 	lost             bool // before its lines are on disk
@@ -43,7 +43,7 @@ func newCrowd(t *testing.T) *crowd {
 	return c
 }
 
-// reread has another process keep the book, by what is on disk.
+// reread starts another process for the book, from what is on disk.
 func (c *crowd) reread() {
 	c.t.Helper()
 	c.b = NewBook(Rules{Provider: "ec2", Types: map[string]Size{slotType.Name: SizeOf(slotType)}, Loss: 0.1, Insist: time.Hour,
@@ -57,7 +57,7 @@ func (c *crowd) reread() {
 	c.b.AddHost("y", step.Reliable, SizeOf(hostType))
 }
 
-// says has a job report that serving takes n cores, and that each of its last 40 clocks took clock.
+// says makes a job report that serving takes n cores, and that each of its last 40 clocks took clock.
 func (c *crowd) says(job string, n float64, clock time.Duration, owners string) (preferred string) {
 	c.t.Helper()
 	c.now = c.now.Add(time.Minute)
@@ -82,7 +82,7 @@ func (c *crowd) says(job string, n float64, clock time.Duration, owners string) 
 	return strings.Join(out, " ")
 }
 
-// keep puts on disk what was decided.
+// keep writes the decisions to disk.
 func (c *crowd) keep() { c.log = append(c.log, c.b.Lines()...) }
 
 func ids(text string) (out []step.ID) {
@@ -99,7 +99,7 @@ const (
 	onC   = "c1 c1 c1 c1 c1 c1 c1 c1"
 )
 
-// busy has x congested: a's four cores are on x and y, where b needs 7 and c needs 2.
+// busy makes x congested: a's four cores are on x and y, where b needs 7 and c needs 2.
 func (c *crowd) busy() {
 	c.t.Helper()
 	c.says("b", 7, time.Second, onB)
@@ -109,9 +109,8 @@ func (c *crowd) busy() {
 	}
 }
 
-// A partition leaves a congested host as soon as jobs lose more than the limit there, and no more than is needed (pseudocode 1,
-// appendix D): 8.5 cores of 8 cost 6 %. The change stays when a hundred clocks of each of its neighbours were as short as before
-// (3.3.2).
+// A partition leaves a congested host as soon as jobs lose more than the limit there, and no more than is needed (pseudocode 1, appendix
+// D): 8.5 cores of 8 cost 6 %. The change stays if a hundred clocks of each of its neighbours were as short as before (3.3.2).
 func TestAPartitionLeavesACongestedHost(t *testing.T) {
 	c := newCrowd(t)
 	c.busy()
@@ -134,8 +133,8 @@ func TestAPartitionLeavesACongestedHost(t *testing.T) {
 	}
 }
 
-// Partitions that made room for a neighbour return when it serves so little that no job would lose half of the limit, and not before. That is a
-// change like others, of which the next process knows, and it is made once.
+// Partitions that made room for a neighbour return when it serves so little that no job would lose half of the limit, and not before. This
+// is a change like others, known to the next process, and it is made once.
 func TestPartitionsReturnWhenTheNeighbourServesLess(t *testing.T) {
 	c := newCrowd(t)
 	c.busy()
@@ -170,8 +169,8 @@ func TestPartitionsReturnWhenTheNeighbourServesLess(t *testing.T) {
 	}
 }
 
-// A change that slows a neighbour is taken back after a hundred clocks, and not made again while the job has the same slots. Clocks of
-// before the move do not count, nor do jobs that were moved meanwhile.
+// A change that slows a neighbour is reverted after a hundred clocks, and not repeated while the job has the same slots. Clocks from before
+// the move do not count, nor do jobs that were moved meanwhile.
 func TestAMoveThatProvesSlowIsTakenBack(t *testing.T) {
 	for _, one := range []struct {
 		name  string
@@ -182,7 +181,7 @@ func TestAMoveThatProvesSlowIsTakenBack(t *testing.T) {
 		c.busy()
 		c.says("c", 2, 9*time.Second, onC) // a has not moved yet
 		c.says("a", 4, time.Second, moved)
-		c.says("c", 2, 9*time.Second, onC) // in part of before
+		c.says("c", 2, 9*time.Second, onC) // partly from before
 		for n := range 3 {
 			if p := c.says("a", 4, time.Second, moved); p != moved {
 				t.Fatalf("%s: back after %d reports: %q", one.name, n, p)
@@ -207,7 +206,7 @@ func TestAMoveThatProvesSlowIsTakenBack(t *testing.T) {
 }
 
 // The process that keeps the book is killed at each report while a change is watched, before its lines are on disk and after: the next one
-// watches the change as well, and takes back what proves slow, or keeps it, once.
+// watches the change too, and reverts it if it proves slow, or keeps it, once.
 func TestAWatchedChangeIsTakenOver(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		story := func(crashAt int, lost bool) (reports int) {
@@ -218,7 +217,7 @@ func TestAWatchedChangeIsTakenOver(t *testing.T) {
 			if slow {
 				clock = 1200 * time.Millisecond
 			}
-			for range 12 { // a hundred clocks start over with a process
+			for range 12 { // each process starts counting a hundred clocks anew
 				now = c.says("a", 4, time.Second, now)
 				c.says("b", 7, time.Second, onB)
 				c.says("c", 2, clock, onC)
@@ -245,8 +244,8 @@ func TestAWatchedChangeIsTakenOver(t *testing.T) {
 	}
 }
 
-// Nothing is preferred where it is of no use: on hosts with room, for jobs on one host, of owners that are not known, and when the job has other
-// slots since. A job that does not comply is not asked forever, and does not keep others waiting.
+// Nothing is preferred where it is useless: on hosts with room, for jobs on one host, if owners are unknown, and if the job's slots have
+// changed since. A job that does not comply is not asked forever, and does not keep others waiting.
 func TestNothingIsPreferred(t *testing.T) {
 	c := newCrowd(t)
 	c.says("b", 6, time.Second, onB)

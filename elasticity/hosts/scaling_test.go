@@ -33,14 +33,14 @@ const (
 	half = "a1 a2 a1 a2 a1 a2 a1 a2"
 )
 
-// more has a job report as says does, and gives how many slots more it should have.
+// more makes a job report as says does, and returns how many more slots it should have.
 func (c *crowd) more(job string, n float64, clock time.Duration, owners string) int {
 	c.t.Helper()
 	c.says(job, n, clock, owners)
 	return c.b.measured[job].wish.More
 }
 
-// another has a job's controller ask for a slot, and get it on a host.
+// another makes a job's controller request a slot, and get it on a host.
 func (c *crowd) another(slot, host string) {
 	c.t.Helper()
 	if c.b.Host(step.ID(host)) == nil {
@@ -53,8 +53,8 @@ func (c *crowd) another(slot, host string) {
 	c.keep()
 }
 
-// A job with one slot cannot move. Where serving takes more than the limit allows, one job gets a slot more, on a further host; the watch lets
-// it be; and when the others have gone it gives the slot back (section 3.3.2, figure 10).
+// A job with one slot cannot move. If serving exceeds the limit, one job gets another slot, on a further host; the watch keeps it; and when
+// the others have gone it returns the slot (section 3.3.2, figure 10).
 func TestAJobGetsAnotherSlot(t *testing.T) {
 	c := single(t, 2)
 	if n := c.more("b", 4, time.Second, ""); n != 0 {
@@ -84,7 +84,7 @@ func TestAJobGetsAnotherSlot(t *testing.T) {
 	}
 }
 
-// Where there may be no further host, or the job has a single partition, nothing is requested. A slot that does not come, and one with which a
+// If no further host is allowed, or the job has a single partition, nothing is requested. A slot that does not come, and one with which a
 // job loses more, is not requested again.
 func TestAnotherSlotIsTakenBack(t *testing.T) {
 	c := single(t, 1)
@@ -136,7 +136,7 @@ func TestAnotherSlotIsTakenBack(t *testing.T) {
 	}
 }
 
-// A room on a host that is there anyway is taken before one is bought.
+// Room on an existing host is used before one is bought.
 func TestAnotherSlotTakesRoomThatIsThere(t *testing.T) {
 	c := single(t, 3)
 	c.b.AddHost("y", step.Reliable, SizeOf(hostType))
@@ -154,12 +154,12 @@ func TestAnotherSlotTakesRoomThatIsThere(t *testing.T) {
 	}
 }
 
-// The least loaded host is emptied when the others can serve what it does: its job gets a slot there, is watched, and gives the one here up; not
-// before the slot has been there for a while, and not where others would lose by it.
+// The least loaded host is emptied when the others can serve its load: its job gets a slot there, is watched, and gives up the one here;
+// not before the slot has been there for a while, and not if others would lose by it.
 func TestTheLeastLoadedHostIsEmptied(t *testing.T) {
 	for _, one := range []struct {
 		name  string
-		other float64       // cores that serving a takes
+		other float64       // cores for serving a
 		clock time.Duration // of c, in the end
 		asked bool
 		leave step.ID

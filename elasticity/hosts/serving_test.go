@@ -21,13 +21,13 @@ func cores(n float64) (of tiers.Profile) {
 	return of
 }
 
-// report reports a profile alone.
+// report reports only a profile.
 func report(b *Book, job string, of tiers.Profile) error {
 	_, err := b.Report(start, job, tiers.Served{Profile: of})
 	return err
 }
 
-// hostOf returns where a job's n-th slot is.
+// hostOf returns the host of a job's n-th slot.
 func (w *world) hostOf(job string, n int) step.ID {
 	w.t.Helper()
 	for _, s := range w.brain.Book.Slots() {
@@ -42,7 +42,7 @@ func (w *world) hostOf(job string, n int) step.ID {
 	return ""
 }
 
-// A further slot of a job goes to a host with room unless a job would lose more than the limit there: then one is bought.
+// Another slot of a job goes to a host with room unless a job would lose more than the limit there: then a host is bought.
 func TestAFurtherHostWhereServingWouldSlowJobsDown(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -85,7 +85,7 @@ func TestAFurtherHostWhereServingWouldSlowJobsDown(t *testing.T) {
 	}
 }
 
-// A host that cannot be had does not keep a slot waiting for ever, nor does a limit on hosts.
+// A host that is unavailable does not keep a slot waiting forever, nor does a limit on hosts.
 func TestASlotTakesAnyRoomInTheEnd(t *testing.T) {
 	for _, most := range []int{1, 2} {
 		b := NewBook(Rules{Provider: "ec2", Types: map[string]Size{slotType.Name: SizeOf(slotType)}, Loss: 0.1, Insist: time.Hour,
@@ -116,7 +116,7 @@ func TestASlotTakesAnyRoomInTheEnd(t *testing.T) {
 	}
 }
 
-// The load of hosts and the losses of jobs add up by slots, and a slot that has ended does not count.
+// The load of hosts and the losses of jobs add up by slots, and an ended slot does not count.
 func TestServingIsReckonedBySlots(t *testing.T) {
 	b := NewBook(Rules{Provider: "ec2", Types: map[string]Size{slotType.Name: SizeOf(slotType)}, Loss: 0.1,
 		Offers: map[step.Tier]Offer{step.Reliable: {Least: SizeOf(hostType), Most: 2}}})

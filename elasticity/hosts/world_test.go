@@ -29,8 +29,8 @@ var (
 
 const tick = 20 * time.Second
 
-// world is the shared hosts with a provider, hosts' agents and jobs, in a time of its own. It may crash at any point at which something
-// becomes durable or is done; what is not on disk is forgotten then.
+// world is the shared hosts with a provider, hosts' agents and jobs, in simulated time. It may crash at any point at which something
+// becomes durable or takes effect; everything that is not on disk is then lost.
 type world struct {
 	t       testing.TB
 	now     time.Time
@@ -50,14 +50,14 @@ type world struct {
 	crashed         bool
 	outcome         string
 	answer          error                              // to the last request
-	serves          bool                               // jobs' reliable slots do nothing else
+	serves          bool                               // jobs' reliable slots only serve
 	started         map[provisioner.InstanceID]step.ID // hosts that ever ran a slot
 }
 
 type rented struct {
 	provisioner.Instance
 	deadline time.Time
-	silent   bool // its agent does not call any more
+	silent   bool // its agent no longer calls
 }
 
 func (r *rented) over() bool { return r.State == provisioner.Terminated }
@@ -101,14 +101,14 @@ func (w *world) begin() {
 	w.brain, w.inbox, w.crashed = brain, []elasticity.Event{elasticity.Wake{}}, false
 }
 
-// point is a place at which the process may be killed.
+// point is a point at which the process may be killed.
 func (w *world) point() {
 	if w.points++; w.points == w.crashAt {
 		panic(errCrash)
 	}
 }
 
-// guarded does something that a crash may cut short.
+// guarded runs a function that a crash may interrupt.
 func (w *world) guarded(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -121,7 +121,7 @@ func (w *world) guarded(f func()) {
 	f()
 }
 
-// keep puts lines on disk.
+// keep writes lines to disk.
 func (w *world) keep() {
 	lines := w.brain.Book.Lines()
 	for _, l := range lines {
@@ -189,7 +189,7 @@ func (w *world) end(id provisioner.InstanceID, by market.EndedBy, why string) {
 	}
 }
 
-// agents are what runs on hosts: each has the slots that it was given.
+// agents are the agents on hosts: each has the slots that it was given.
 func (w *world) agents() {
 	for _, i := range w.rented {
 		id := step.ID(i.ID)
@@ -213,7 +213,7 @@ func (w *world) agents() {
 	}
 }
 
-// pass lets time go by, with all that follows.
+// pass advances time, with all consequences.
 func (w *world) pass(d time.Duration) {
 	for until := w.now.Add(d); w.now.Before(until) && w.outcome == ""; {
 		w.now = w.now.Add(tick)
@@ -255,7 +255,7 @@ func (w *world) list() {
 	}
 }
 
-// ask asks until there is an answer, as a job's controller does.
+// ask repeats a request until there is an answer, as a job's controller does.
 func (w *world) ask(job, token string, class market.Class, count int) (got []provisioner.Instance, err error) {
 	pool := spotPool
 	pool.Type, pool.Class = slotType.Name, class
@@ -279,7 +279,7 @@ func (w *world) give(job string, ids ...provisioner.InstanceID) {
 	}
 }
 
-// profile reports a profile until it is taken.
+// profile reports a profile until it is accepted.
 func (w *world) profile(job string, of tiers.Profile) {
 	w.t.Helper()
 	for done := false; !done; w.recover() {
@@ -302,7 +302,7 @@ func (w *world) warn(n int, notice time.Duration) {
 	}
 }
 
-// check looks for what must hold at any time.
+// check checks what must hold at any time.
 func (w *world) check() {
 	w.t.Helper()
 	for id, h := range w.brain.Book.hosts {
@@ -321,7 +321,7 @@ func (w *world) check() {
 	}
 }
 
-// bill returns the provider's, by machine.
+// bill returns the provider's bill, by machine.
 func (w *world) bill() (total market.USD) {
 	for _, i := range w.rented {
 		history := w.history
@@ -337,7 +337,7 @@ func (w *world) bill() (total market.USD) {
 	return total
 }
 
-// finish ends the hosts, and looks whether anything is left and whether the bill is divided to the billionth.
+// finish ends the hosts, and checks that nothing is left and that the bill is divided to the billionth.
 func (w *world) finish() {
 	w.t.Helper()
 	for range 50 {
@@ -440,7 +440,7 @@ func TestANight(t *testing.T) {
 	}
 }
 
-// The process is killed at every point of the night, once each: no slot is granted twice or forgotten, no host is, and the bill adds up.
+// The process is killed at every point of the night, once each: no slot is granted twice or forgotten, nor is a host, and the bill adds up.
 func TestEveryCrash(t *testing.T) {
 	for _, rules := range []string{"ec2-2017", "ec2-now", "gce-spot"} {
 		whole := newWorld(t, rules, 0)
@@ -459,7 +459,7 @@ func TestEveryCrash(t *testing.T) {
 	}
 }
 
-// Random slots, evictions and crashes, by each rule book.
+// Random slots, evictions and crashes, with each rule book.
 func TestRandomNights(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -502,7 +502,7 @@ func TestRandomNights(t *testing.T) {
 	}
 }
 
-// A slot does not pay for an hour that its host's provider takes back after the slot has ended, and pays its share of one that stays.
+// A slot does not pay for an hour in which the provider takes its host back after the slot's end, and pays its share of one that stays.
 func TestHoursAreSettledWhenTheyEnd(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		w := newWorld(t, "ec2-2017", 0)
@@ -536,7 +536,7 @@ func TestHoursAreSettledWhenTheyEnd(t *testing.T) {
 	}
 }
 
-// Slots that fill a host pay all of its bill, but for what rounding leaves.
+// Slots that fill a host pay its whole bill, except for rounding.
 func TestFullHostIsPaidWhole(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 1000 {

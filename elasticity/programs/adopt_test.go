@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A controller is killed after each of its actions in turn, and another takes over at once: programs continue, no step is done again, and no
+// A controller is killed after each of its actions in turn, and another takes over at once: programs continue, no step is repeated, and no
 // machine is bought beyond those that the job needs.
 func TestEveryCrashPoint(t *testing.T) {
 	for name, cfg := range kinds {
@@ -47,8 +47,8 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// A cloud that dies with its controller leaves machines that run on, and that the next cloud does not list, or lists as ended when the cloud died: no
-// program has a second copy before they must have ended.
+// A cloud that dies with its controller leaves running machines that the next cloud does not list, or lists as ended when the cloud died:
+// no program gets a second copy before they must have ended.
 func TestOrphansHaveNoSecondCopy(t *testing.T) {
 	for mode := range 4 {
 		listed, twice := mode%2 == 1, mode > 1 // twice: the next controller is killed, too, while it waits for them
@@ -103,7 +103,7 @@ func TestOrphansHaveNoSecondCopy(t *testing.T) {
 	}
 }
 
-// A run that ends at once, as where its journal cannot be written, has its programs save what they have done.
+// A run that ends at once, for example because its journal cannot be written, makes its programs save their state.
 func TestEndAtOnceSaves(t *testing.T) {
 	w := newWorld(t, programs.Config{Count: 2, State: true})
 	w.seconds(15)
@@ -114,8 +114,8 @@ func TestEndAtOnceSaves(t *testing.T) {
 	}
 }
 
-// A machine whose metadata service does not answer does not hear of its eviction; the controller does, and has its program end in order and be saved. One
-// that has heard has the whole notice.
+// A machine whose metadata service does not answer does not learn of its eviction; the controller does, and makes its program end in order
+// and be saved. A machine that has learned of it has the whole notice.
 func TestMachineThatDoesNotHearOfItsEviction(t *testing.T) {
 	for _, hears := range []bool{false, true} {
 		w := newWorld(t, programs.Config{Count: 1, State: true})

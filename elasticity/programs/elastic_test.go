@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Of an elastic gang only the rank on a lost machine starts again, after a notice at its very step. The others run on, lose nothing, and know at each
-// time which others there are; so they do when another controller takes over.
+// In an elastic gang only the rank on a lost machine restarts, after a notice at exactly its step. The others run on, lose nothing, and
+// always know which other ranks exist, also after another controller takes over.
 func TestElasticGangReplacesOneRank(t *testing.T) {
 	w := newWorld(t, programs.Config{Count: 4, State: true, Elastic: true, Master: "c:7"})
 	knows := func(when string, ranks ...int) {
@@ -64,7 +64,8 @@ func TestElasticGangReplacesOneRank(t *testing.T) {
 	}
 }
 
-// A rank that breaks when another's machine goes has not failed by itself. One that breaks with all others there has, as often as retries allow.
+// A rank that breaks when another's machine is lost has not failed by itself. One that breaks while all others are there has, as often as
+// retries allow.
 func TestElasticRankThatBreaks(t *testing.T) {
 	breaks := map[int]int64{}
 	w := newWorld(t, programs.Config{Count: 3, Elastic: true, Retries: 1})

@@ -14,7 +14,7 @@ import (
 
 var knobs = []trials.Range{{Name: "threads", Low: 1, High: 8, Whole: true}, {Name: "prefetch", Values: []string{"0", "2", "4"}}}
 
-// tuning returns a program of many steps with knobs. Its speed follows from their values.
+// tuning returns a program of many steps with knobs, whose values determine its speed.
 func tuning(t *testing.T, kind string, share float64, speed func(threads, prefetch int) float64) *world {
 	cfg := kinds[kind]
 	cfg.Knobs, cfg.Share = knobs, share
@@ -33,7 +33,7 @@ func tuning(t *testing.T, kind string, share float64, speed func(threads, prefet
 	return w
 }
 
-// seconds until a program is done.
+// untilDone returns the seconds until a program is done.
 func (w *world) untilDone(most int) (seconds int) {
 	for w.outcome == "" && seconds < most {
 		w.second()
@@ -45,7 +45,7 @@ func (w *world) untilDone(most int) (seconds int) {
 	return seconds
 }
 
-// A program that begins with bad values gets better ones, with restarts from its state alone.
+// A program that begins with bad values gets better ones, with restarts from its state only.
 func TestKnobsGain(t *testing.T) {
 	for _, kind := range []string{"one", "gang"} {
 		w := tuning(t, kind, .005, func(threads, prefetch int) float64 { return 4 * float64(min(threads, 4)) * (1 + .1*float64(prefetch)) })
@@ -64,7 +64,7 @@ func TestKnobsGain(t *testing.T) {
 	}
 }
 
-// A program whose first values are the best loses no more than the share to trials, and the journal has one net figure.
+// A program whose first values are the best loses at most the allowed share to trials, and the journal has one net figure.
 func TestKnobsCostAShareAtMost(t *testing.T) {
 	w := tuning(t, "one", .005, func(threads, prefetch int) float64 {
 		return 8 / (1 + .3*float64(threads-1)) * (1 - .05*float64(prefetch))
@@ -79,7 +79,7 @@ func TestKnobsCostAShareAtMost(t *testing.T) {
 	}
 }
 
-// The next controller, and the next machine, continue with the values that the last one had, and what it has learned.
+// The next controller, and the next machine, continue with the last one's values and what it has learned.
 func TestKnobsAreTakenOver(t *testing.T) {
 	w := tuning(t, "one", .005, func(threads, _ int) float64 { return 4 * float64(min(threads, 4)) })
 	for range 400 {
@@ -111,7 +111,7 @@ func TestKnobsAreTakenOver(t *testing.T) {
 	}
 }
 
-// Without an end that is known nothing is tuned, and the plan says so.
+// Without a known end nothing is tuned, and the plan says so.
 func TestKnobsOfAProgramWithoutAnEnd(t *testing.T) {
 	if text := programs.Outlook(knobs, 0); !strings.HasPrefix(text, "not tuned: ") {
 		t.Error(text)

@@ -30,8 +30,8 @@ var kinds = map[string]programs.Config{
 	"elastic":      {Count: 3, State: true, Elastic: true},
 }
 
-// A program that is warned ends in order: the next machine continues at the very step. One whose machine is killed continues from
-// the state before.
+// A program that is warned ends in order: the next machine continues at exactly that step. One whose machine is killed continues from the
+// last saved state.
 func TestOneProgram(t *testing.T) {
 	w := newWorld(t, kinds["one"])
 	w.seconds(12)
@@ -62,7 +62,8 @@ func TestOneProgram(t *testing.T) {
 	}
 }
 
-// A program that does not read its state begins anew: one line says so, the steps count as lost, and another line says when it is back.
+// A program that does not read its state starts over: one line says so, the steps count as lost, and another line says when it has caught
+// up.
 func TestProgramThatDoesNotReadItsState(t *testing.T) {
 	w := newWorld(t, kinds["one"])
 	w.seconds(12)
@@ -119,7 +120,7 @@ func TestGangIsSavedTogether(t *testing.T) {
 	}
 }
 
-// A state of which a rank has saved its part is of no use: all go back to the round before.
+// A state that only some ranks have saved is useless: all return to the round before.
 func TestRoundsAreComplete(t *testing.T) {
 	w := newWorld(t, kinds["gang"])
 	w.seconds(8) // a round
@@ -134,7 +135,8 @@ func TestRoundsAreComplete(t *testing.T) {
 	}
 }
 
-// Ranks that cannot save at the same times get requests for one round until all have it; a rank that has it gets none, as its store keeps two.
+// Ranks that cannot save at the same times get requests for one round until all have it; a rank that has it gets no more, as its store
+// keeps two.
 func TestRoundsMeet(t *testing.T) {
 	w := newWorld(t, kinds["gang"])
 	w.seconds(8) // a round
@@ -157,7 +159,7 @@ func TestRoundsMeet(t *testing.T) {
 	}
 }
 
-// Of two machines that both believe that they are rank 0 the older one is not listened to.
+// If two machines both believe that they are rank 0, the older one is ignored.
 func TestOldAttemptIsFenced(t *testing.T) {
 	w := newWorld(t, kinds["one"])
 	w.seconds(8)
@@ -188,7 +190,7 @@ func exits(code int, phase string) tiers.ProgramExited {
 	return tiers.ProgramExited{Code: code, Phase: phase, Tail: "one\nit is broken"}
 }
 
-// A program's own failure is tried again as often as the job says, on the machine that is there; an eviction does not count.
+// A program's own failure is retried as often as the job says, on the same machine; an eviction does not count.
 func TestRetries(t *testing.T) {
 	cfg := kinds["one"]
 	cfg.Retries = 2
@@ -215,7 +217,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// Setup that fails ends the run: it is the same on every machine.
+// A setup that fails ends the run: it would fail on every machine.
 func TestSetupFails(t *testing.T) {
 	for _, name := range []string{"one", "tasks"} {
 		w := newWorld(t, kinds[name])
@@ -231,7 +233,7 @@ func TestSetupFails(t *testing.T) {
 	}
 }
 
-// A task that fails does not end the others; the run says so at its end.
+// A task that fails does not end the others; the run reports it at its end.
 func TestOneTaskFails(t *testing.T) {
 	w := newWorld(t, kinds["tasks"])
 	w.exit = func(run tiers.RunProgram, step int64) (tiers.ProgramExited, bool) {
@@ -245,7 +247,7 @@ func TestOneTaskFails(t *testing.T) {
 	}
 }
 
-// A rank that breaks because another's machine has gone is no failure of the program, in whichever order both are heard of.
+// A rank that breaks because another's machine is lost is no failure of the program, in whichever order the two are reported.
 func TestExitWithALostMachine(t *testing.T) {
 	w := newWorld(t, kinds["gang"])
 	w.seconds(8)
@@ -260,7 +262,7 @@ func TestExitWithALostMachine(t *testing.T) {
 	}
 }
 
-// A stop in order saves what runs; the run continues from there.
+// A stop in order saves running programs; the run continues from there.
 func TestStopInOrder(t *testing.T) {
 	for name, cfg := range kinds {
 		w := newWorld(t, cfg)
@@ -280,7 +282,7 @@ func TestStopInOrder(t *testing.T) {
 	}
 }
 
-// Machines beyond the tasks that are left go.
+// Machines beyond the number of remaining tasks are released.
 func TestMachinesLeaveWithTheTasks(t *testing.T) {
 	w := newWorld(t, programs.Config{Count: 3, Tasks: 4, State: true})
 	w.seconds(43)
@@ -299,8 +301,8 @@ func TestMachinesLeaveWithTheTasks(t *testing.T) {
 	}
 }
 
-// A gang with a range starts on the machines that can be had, from its least number on, and again on more when these come: from a
-// complete state, and not before it has run ten times as long as it took to start. It continues with fewer when one is lost.
+// A gang with a range starts on the available machines, from its minimum on, and restarts on more when these come: from a complete state,
+// and not before it has run ten times as long as it took to start. It continues with fewer when one is lost.
 func TestGangGrowsAndShrinks(t *testing.T) {
 	w := newWorldOf(t, programs.Config{Count: 4, Least: 2, State: true, SaveEvery: 5 * time.Second}, 1)
 	w.seconds(8)
@@ -327,7 +329,7 @@ func TestGangGrowsAndShrinks(t *testing.T) {
 	if n := w.ranks(); n != 3 || three.run.Ranks != 3 || three.run.Resume == "" {
 		t.Fatalf("%d ranks when one of four is lost: %+v", n, three)
 	}
-	// A controller that has nothing but the journal knows how many there were.
+	// A controller with only the journal knows how many there were.
 	past, err := programs.ReadPast(w.entries, 2, 4, 0, false)
 	if err != nil || len(past.Programs[0].Resume) < 3 || past.Programs[0].Steps[0] == 0 {
 		t.Errorf("%+v, %v", past, err)
@@ -345,7 +347,7 @@ func TestGangGrowsAndShrinks(t *testing.T) {
 	t.Error("no line says why it started again")
 }
 
-// ranks returns how many run now.
+// ranks returns the number of running ranks.
 func (w *world) ranks() (n int) {
 	for _, m := range w.machines {
 		if m.runs && !m.dead {
@@ -355,7 +357,7 @@ func (w *world) ranks() (n int) {
 	return n
 }
 
-// A task that somebody cancels ends in order, running or not, and is not given out again, by later controllers either; the others are done.
+// A task that a user cancels ends in order, running or not, and is not assigned again, even by later controllers; the others are done.
 func TestCancel(t *testing.T) {
 	w := newWorld(t, kinds["tasks"])
 	cancel := func(task, refusal string) {
@@ -380,7 +382,7 @@ func TestCancel(t *testing.T) {
 	if saved := w.lines(journal.ProgramSaved); !slices.ContainsFunc(saved, func(e journal.Entry) bool { return e.Program == "task-1" && e.Clock >= at }) {
 		t.Error("its state was not saved")
 	}
-	w.again() // the controller begins anew
+	w.again() // the controller restarts
 	w.seconds(60)
 	cancel("task-0", "task-0 is done")
 	w.seconds(200)

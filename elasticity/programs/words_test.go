@@ -2,7 +2,7 @@ package programs
 
 import "testing"
 
-// The reason for a failed setup is what it said last that is a reason.
+// The reason for a failed setup is its last line of output that is a reason.
 func TestLastLines(t *testing.T) {
 	for tail, want := range map[string]string{
 		"Collecting nosuch\nERROR: Could not find a version that satisfies the requirement nosuch\nERROR: No matching distribution found for nosuch\n\n" +

@@ -26,7 +26,7 @@ var (
 	pool  = market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: "m", Class: market.Spot}
 )
 
-// always buys what is missing in one pool, as far as machines can be had.
+// always buys what is missing in one pool, as far as machines are available.
 type always struct{ w *world }
 
 func (always) Name() string { return "always" }
@@ -47,9 +47,9 @@ func (p always) Plan(s bidding.State) bidding.Plan {
 	return bidding.Plan{Acquire: []bidding.Acquire{{Pool: pool, Bid: market.Dollar, Count: missing}}}
 }
 
-// world plays machines, whose programs advance a step a second and are done at the last one, and the run's store.
+// world simulates machines, whose programs advance a step a second and are done at the last one, and the run's store.
 type world struct {
-	gone     []provisioner.Instance // what a cloud says of machines that an earlier one had
+	gone     []provisioner.Instance // a cloud's answer about machines of its predecessor
 	forgets  bool                   // programs do not read their state
 	t        *testing.T
 	cfg      programs.Config
@@ -66,10 +66,10 @@ type world struct {
 	outcome  string
 	answer   error // to the last request
 	refuses  int   // launches
-	room     int   // machines that can be had at a time; 0 = any number
-	// exit, if set, says how an attempt ends at a step instead of going on.
+	room     int   // machines available at a time; 0 = any number
+	// exit, if set, determines how an attempt ends at a step instead of continuing.
 	exit func(run tiers.RunProgram, step int64) (tiers.ProgramExited, bool)
-	old  []elasticity.Reported // reports of the past, told again now and then
+	old  []elasticity.Reported // earlier reports, repeated now and then
 
 	of       int64                         // steps; 0 = const of
 	speed    func(map[string]string) int64 // steps a second, by the settings; nil = 1
@@ -82,25 +82,25 @@ type machine struct {
 	id          ps.ServerID
 	instance    provisioner.Instance
 	dead, mute  bool
-	anew        bool // its agent has begun anew, and was given nothing since
+	anew        bool // its agent has restarted, and has received nothing since
 	run         tiers.RunProgram
 	runs, away  bool // away: its store does not answer
 	step        int64
 	saveIn, age int
 	peers       []string
-	told        uint64 // the number of the command that they are of: this world answers within a step, before its later commands
+	told        uint64 // the number of their command: this world answers within a step, before later commands
 	// the state of the newest attempt, reported again to a controller that takes over
 	started, saved, exited tiers.Report
 }
 
 const of = 40
 
-// lossOfTask orders trials: of nine, 4 is the best and 0 the next.
+// lossOfTask orders trials: of nine, 4 is the best and 0 the second.
 func lossOfTask(task int) float64 { return float64((task*2+1)%9) + 1 }
 
 func newWorld(t *testing.T, cfg programs.Config) *world { return newWorldOf(t, cfg, 0) }
 
-// newWorldOf returns a world in which room machines can be had at a time.
+// newWorldOf returns a world with room for this many machines at a time.
 func newWorldOf(t *testing.T, cfg programs.Config, room int) *world {
 	w := emptyWorld(t, cfg)
 	w.room = room
@@ -114,7 +114,7 @@ func emptyWorld(t *testing.T, cfg programs.Config) *world {
 		settings: map[uint64]map[string]string{}}
 }
 
-// again starts a controller, the first or one that has nothing but the journal.
+// again starts a controller, the first or one that has only the journal.
 func (w *world) again() {
 	w.t.Helper()
 	rules, err := market.Rules("ec2-now")
@@ -284,7 +284,7 @@ func (w *world) save(m *machine, round uint64, final bool) {
 	w.report(m, tiers.ProgramSaved{Attempt: m.run.Attempt, Manifest: manifest, Digest: "d", Step: m.step, Round: round, Final: final})
 }
 
-// stopped ends a program that was asked to end.
+// stopped ends a program that received a stop request.
 func (w *world) stopped(m *machine, save bool) {
 	m.runs = false
 	if save && m.step > 0 {
@@ -419,8 +419,8 @@ func (w *world) ends(key string) (out []string) {
 	return out
 }
 
-// Whatever happens, each program continues from the newest state that is saved, and when calm returns all are done, each once, nobody
-// is left, and everybody has a bill.
+// Whatever happens, each program continues from the newest saved state, and when calm returns all are done, each once, no machine is left,
+// and every machine has a bill.
 func TestRandomWorlds(t *testing.T) {
 	for name, cfg := range kinds {
 		for seed := range uint64(60) {
@@ -454,7 +454,7 @@ func (w *world) disturb(r *rand.Rand) {
 	case 1:
 		w.end(m, market.ByProvider)
 	case 2:
-		m.mute = true // for good
+		m.mute = true // permanently
 	case 3:
 		if !m.dead {
 			w.tell(elasticity.Disconnected{ID: m.id})
@@ -471,13 +471,13 @@ func (w *world) disturb(r *rand.Rand) {
 		w.tell(elasticity.Wake{})
 	case 7:
 		w.list()
-	case 8: // told again, however old
+	case 8: // repeated, however old
 		for range r.IntN(5) {
 			if e := w.old[r.IntN(len(w.old))]; !is[tiers.Hello](e) && !is[tiers.Crashed](e) {
 				w.tell(e)
 			}
 		}
-	case 9: // an agent that begins anew
+	case 9: // a restarted agent
 		if m.runs && !m.dead {
 			m.runs, m.anew, m.started, m.saved, m.exited = false, true, nil, nil, nil
 			w.report(m, tiers.Hello{Instance: m.id, Address: "again"})
@@ -559,8 +559,8 @@ func (w *world) check() {
 	}
 }
 
-// checkSettings: each trial has its settings from its first start to its last, which a machine got, too; with TPE no trial begins before there are
-// enough results.
+// checkSettings: each trial keeps its settings from its first start to its last, and its machine gets them; with TPE no trial begins before
+// there are enough results.
 func (w *world) checkSettings() {
 	w.t.Helper()
 	s, of, results := w.cfg.Sweep, map[string]string{}, map[string]bool{}

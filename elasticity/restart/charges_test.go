@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// ended returns a run whose machines have gone, while nobody has told what they cost.
+// ended returns a run whose machines have ended, while their cost is still unknown.
 func ended(t *testing.T, speed float64) *driver {
 	t.Helper()
 	zone := "ra"
@@ -22,7 +22,7 @@ func ended(t *testing.T, speed float64) *driver {
 	return d
 }
 
-// waits steps as often as the controller wants to be woken, and returns after what market time it finished.
+// waits steps whenever the controller wants to be woken, and returns after how much market time it finished.
 func (d *driver) waits(most time.Duration) time.Duration {
 	d.t.Helper()
 	for began := d.now; d.now.Sub(began) < most; {
@@ -34,8 +34,8 @@ func (d *driver) waits(most time.Duration) time.Duration {
 	return most
 }
 
-// The end of a run waits for the last prices for as long as where there is a reliable tier, however fast the market is replayed: two
-// hours would be ten seconds of a demo, in which a cloud may well refuse to answer.
+// The end of a run waits for the last prices as long as it does with a reliable tier, however fast the market is replayed: two hours would
+// be ten seconds of a demo, in which a cloud may well refuse to answer.
 func TestBillsAreWaitedForBySpeed(t *testing.T) {
 	for _, speed := range []float64{1, 720} {
 		d := ended(t, speed)
@@ -46,8 +46,7 @@ func TestBillsAreWaitedForBySpeed(t *testing.T) {
 	}
 }
 
-// A controller that was stopped at its end asks for the last prices when it continues, before it gives the bills
-// up.
+// A controller that was stopped at its end requests the last prices when it continues, before it gives up on the bills.
 func TestBillsAreWaitedForAfterAPause(t *testing.T) {
 	d := ended(t, 1)
 	d.step(5*time.Hour, elasticity.Wake{})

@@ -14,9 +14,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A controller dies with a launch of two under way, of which it has written one machine down. The next one ends that, and asks the
-// provider for the other. If it is listed, it serves. If not, the same request is sent again, and one more machine is bought. A
-// launch of long ago is not sent again.
+// A controller dies during a launch of two machines, one of which it has recorded. The next one ends that one, and queries the provider for
+// the other. If it is listed, it is used. If not, the same request is sent again, and one more machine is bought. An old launch is not sent
+// again.
 func TestOpenLaunchesAreRequestedAgain(t *testing.T) {
 	zone := "ra"
 	before := newDriver(t, inZone(&zone))
@@ -46,7 +46,7 @@ func TestOpenLaunchesAreRequestedAgain(t *testing.T) {
 	if again := one[elasticity.Launch](d).Request; !reflect.DeepEqual(again, sent) {
 		t.Fatalf("asked again by %+v, want %+v", again, sent)
 	}
-	d.step(0, elasticity.Listed{Instances: instances}) // they are the launch's: its answer is on its way
+	d.step(0, elasticity.Listed{Instances: instances}) // they belong to the launch, whose answer is on its way
 	if len(done[elasticity.Terminate](d)) > 0 || d.c.fleet.Roster.ByID["i-2"] != nil {
 		t.Errorf("before the answer: %v", d.actions)
 	}
@@ -94,7 +94,7 @@ func TestOpenLaunchesAreRequestedAgain(t *testing.T) {
 	}
 }
 
-// What can never be had is not waited for.
+// What is never available is not waited for.
 func TestOpenLaunchThatFails(t *testing.T) {
 	zone := "ra"
 	d := newDriver(t, inZone(&zone), func(c *Config) {
@@ -113,7 +113,7 @@ func TestOpenLaunchThatFails(t *testing.T) {
 	}
 }
 
-// What has ended stays so: one that is listed as running afterwards is ended again, whichever controller had seen its end.
+// Ends are final: a machine that is listed as running afterwards is ended again, whichever controller saw its end.
 func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 	zone := "ra"
 	d := newDriver(t, inZone(&zone))
@@ -161,8 +161,8 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 	}
 }
 
-// Agents whose controller is gone end by themselves after a while. The next controller finds their machines gone, whether
-// their launch was written down or not, and takes none for a crash.
+// Agents whose controller is gone end by themselves after a while. The next controller finds their machines gone, whether their launch was
+// recorded or not, and does not count this as a crash.
 func TestOrphansAreNoCrashes(t *testing.T) {
 	zone := "ra"
 	past := &elasticity.Past{Ledger: fleet.Ledger{Known: map[string]bool{}}}

@@ -25,7 +25,7 @@ func pool(zone string, class market.Class) market.Pool {
 	return market.Pool{Provider: "ec2", Region: "r", Zone: zone, Type: "m", Class: class}
 }
 
-// scripted answers with plans that a test sets.
+// scripted is a policy that answers with plans set by a test.
 type scripted struct {
 	plan func(bidding.State) bidding.Plan
 }
@@ -33,7 +33,7 @@ type scripted struct {
 func (scripted) Name() string                        { return "scripted" }
 func (p scripted) Plan(s bidding.State) bidding.Plan { return p.plan(s) }
 
-// driver plays the world to a controller, step by step.
+// driver simulates a controller's world, step by step.
 type driver struct {
 	t        *testing.T
 	c        *Controller
@@ -48,7 +48,7 @@ func newDriver(t *testing.T, policy bidding.Policy, change ...func(*Config)) *dr
 	return &driver{t: t, now: start, c: New(config(t, policy, change...), Driven)}
 }
 
-// config is of a run that wants two machines, of pools in two zones.
+// config is for a run that wants two machines, with pools in two zones.
 func config(t *testing.T, policy bidding.Policy, change ...func(*Config)) Config {
 	t.Helper()
 	rules, err := market.Rules("ec2-now")
@@ -73,7 +73,7 @@ func config(t *testing.T, policy bidding.Policy, change ...func(*Config)) Config
 	return c
 }
 
-// step tells of an event after a time and keeps what comes of it; the controller must always want to be woken later.
+// step reports an event after a time and keeps the resulting actions; the controller must always want to be woken later.
 func (d *driver) step(after time.Duration, e elasticity.Event) {
 	d.t.Helper()
 	d.now = d.now.Add(after)
@@ -129,7 +129,7 @@ func (d *driver) give(l elasticity.Launch, count int) (ids []ps.ServerID) {
 	return ids
 }
 
-// end tells that a machine is gone.
+// end reports that a machine is gone.
 func (d *driver) end(id ps.ServerID, by market.EndedBy) {
 	d.t.Helper()
 	m := d.c.fleet.Roster.ByID[id]
@@ -137,8 +137,7 @@ func (d *driver) end(id ps.ServerID, by market.EndedBy) {
 		State: provisioner.Terminated, Launched: m.Launched, Ended: d.now, EndedBy: by}})
 }
 
-// The provider warns machines of one eviction one after the other: the policy decides once all have been learned
-// of.
+// The provider warns the machines of one eviction one after the other: the policy decides once all are known.
 func TestNoticesInPartsAreOneEviction(t *testing.T) {
 	zone := "ra"
 	d, ids := trains(t, &zone, func(c *Config) { c.NoticeWait = 3 * time.Second })
@@ -176,7 +175,7 @@ func inZone(zone *string) bidding.Policy {
 	}}
 }
 
-// trains brings two machines to train at a clock a minute.
+// trains makes two machines train at a clock a minute.
 func trains(t *testing.T, zone *string, change ...func(*Config)) (*driver, []ps.ServerID) {
 	d := newDriver(t, inZone(zone), change...)
 	d.step(0, elasticity.Wake{})
@@ -222,7 +221,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestMove: what is done is saved before a fleet is given up, and that only once the other is bought.
+// TestMove: work is saved before a fleet is given up, and only once the other is bought.
 func TestMove(t *testing.T) {
 	zone := "ra"
 	d, ids := trains(t, &zone)
@@ -252,7 +251,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestEnd: the last checkpoint is the result, and the run ends when all machines are gone and charged.
+// TestEnd: the last checkpoint is the result, and the run ends when all machines have ended and been charged.
 func TestEnd(t *testing.T) {
 	zone := "ra"
 	d, ids := trains(t, &zone)
@@ -284,7 +283,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestStop: an orderly end saves first; one at once does not.
+// TestStop: an orderly end saves first; an immediate one does not.
 func TestStop(t *testing.T) {
 	zone := "ra"
 	d, _ := trains(t, &zone)
@@ -346,7 +345,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// A bid that is refused as too low tells of a price that was not reported yet: the policy decides by that price, or without it a little later.
+// A bid that is refused as too low reveals a price that was not reported yet: the policy decides by that price, or without it a little
+// later.
 func TestRefusedBidWaitsForThePrice(t *testing.T) {
 	for _, reported := range []bool{true, false} {
 		zone := "ra"
@@ -371,8 +371,8 @@ func TestRefusedBidWaitsForThePrice(t *testing.T) {
 	}
 }
 
-// TestOutbid: a price above the bid and the notices that follow lead to one decision, whichever is reported first, and however late the notices
-// are. Without notices it is decided by the price after a while.
+// TestOutbid: a price above the bid and the notices that follow lead to one decision, whichever is reported first, and however late the
+// notices are. Without notices the price decides after a while.
 func TestOutbid(t *testing.T) {
 	for _, priceFirst := range []bool{true, false} {
 		zone := "ra"

@@ -19,8 +19,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// theatre plays the world to a run on real machines: machines whose agents obey at once and commit a clock of all their splits on
-// request.
+// theatre simulates a run's real machines: their agents obey at once and commit a clock of all their splits on request.
 type theatre struct {
 	t       *testing.T
 	r       *Controller
@@ -31,8 +30,8 @@ type theatre struct {
 	trains  []ps.Clock // where fleets began
 	crash   func(*actor, tiers.Do) tiers.Report
 	outcome string
-	full    time.Time // the disk for the model is, until then
-	slow    int       // agents that do not call: 1 = of machines that are bought, 2 = those that begin again
+	full    time.Time // until then the disk for the model is full
+	slow    int       // agents that do not call: 1 = of bought machines, 2 = restarted ones
 	late    []ps.ServerID
 }
 
@@ -52,7 +51,7 @@ func newTheatre(t *testing.T, policy bidding.Policy, change func(c *Config, trai
 	return th
 }
 
-// closedTheatre returns one in which nothing has happened yet.
+// closedTheatre returns a theatre in which nothing has happened yet.
 func closedTheatre(t *testing.T, policy bidding.Policy, change func(c *Config, train *elasticity.Config)) *theatre {
 	c := config(t, policy, func(c *Config) { c.Clocks = 20 })
 	train := elasticity.Config{
@@ -76,7 +75,7 @@ func (th *theatre) tell(e elasticity.Event) {
 	}
 }
 
-// wait lets time pass: live machines are heard each second, and the run is woken when it wants to be.
+// wait advances time: live machines report each second, and the run is woken when it wants to be.
 func (th *theatre) wait(d time.Duration) {
 	for range int(d / time.Second) {
 		next := th.now.Add(time.Second)
@@ -140,7 +139,7 @@ func (th *theatre) do(a elasticity.Action) {
 	}
 }
 
-// call makes an agent begin.
+// call makes an agent start.
 func (th *theatre) call(id ps.ServerID) {
 	a := th.agents[id]
 	a.lives++
@@ -220,7 +219,7 @@ func (th *theatre) obey(agent *actor, c tiers.Command) {
 	}
 }
 
-// clock lets all that live and work commit a clock, and deliver the cut that is named for it.
+// clock makes all live workers commit a clock, and deliver the cut that is named for it.
 func (th *theatre) clock() {
 	for _, id := range slices.Clone(th.order) {
 		a := th.agents[id]
@@ -258,8 +257,8 @@ func (th *theatre) lines(kind journal.Kind) (out []journal.Entry) {
 
 func everyTenSeconds(c *Config, _ *elasticity.Config) { c.SaveEvery = 10 * time.Second }
 
-// TestRunKillsAndRestarts: a checkpoint is taken when it is due; when a machine goes, the other's process starts over, and
-// a whole fleet continues from the checkpoint to the end. What was not saved is repeated, and said to be.
+// TestRunKillsAndRestarts: a checkpoint is taken when it is due; when a machine is lost, the other's process restarts, and a whole fleet
+// continues from the checkpoint to the end. Unsaved work is repeated, and reported as such.
 func TestRunKillsAndRestarts(t *testing.T) {
 	zone := "ra"
 	th := newTheatre(t, inZone(&zone), everyTenSeconds)
@@ -312,8 +311,8 @@ func TestRunKillsAndRestarts(t *testing.T) {
 	}
 }
 
-// TestRunSilentMachine: one whose agent falls silent is given up, and its fleet with it; the run continues from the
-// beginning, as nothing was saved.
+// TestRunSilentMachine: a machine whose agent falls silent is given up, and its fleet with it; the run continues from the beginning, as
+// nothing was saved.
 func TestRunSilentMachine(t *testing.T) {
 	zone := "ra"
 	th := newTheatre(t, inZone(&zone), nil)
@@ -333,7 +332,7 @@ func TestRunSilentMachine(t *testing.T) {
 	}
 }
 
-// TestRunStopsInOrder: what is done is saved, to be resumed; nobody is left.
+// TestRunStopsInOrder: work is saved, to be resumed; no machine is left.
 func TestRunStopsInOrder(t *testing.T) {
 	zone := "ra"
 	th := newTheatre(t, inZone(&zone), nil)
@@ -349,7 +348,7 @@ func TestRunStopsInOrder(t *testing.T) {
 	}
 }
 
-// TestRunCannotBeSaved: the disk for the model is full for a minute; nobody ends before it is saved.
+// TestRunCannotBeSaved: the disk for the model is full for a minute; no machine ends before it is saved.
 func TestRunCannotBeSaved(t *testing.T) {
 	zone := "ra"
 	th := newTheatre(t, inZone(&zone), nil)
@@ -415,7 +414,7 @@ func TestRunScale(t *testing.T) {
 	}
 }
 
-// TestRunTakenUpAgain: a controller that is started again ends what the one before has left, and says what is lost.
+// TestRunTakenUpAgain: a restarted controller ends its predecessor's machines, and reports what is lost.
 func TestRunTakenUpAgain(t *testing.T) {
 	zone := "ra"
 	old := provisioner.Instance{ID: "i-old", Pool: pool("ra", market.Spot), State: provisioner.Running, Launched: start.Add(-time.Hour)}
@@ -426,7 +425,7 @@ func TestRunTakenUpAgain(t *testing.T) {
 			Ledger: fleet.Ledger{Known: map[string]bool{"i-old": true}, Machines: []fleet.PastMachine{{Instance: old}}}}
 		c.Run = "run-1"
 	})
-	// its end is learned of from the provider's list
+	// the provider's list reveals its end
 	th.tell(elasticity.Listed{})
 	if gone := th.lines(journal.Terminated); len(gone) != 1 || gone[0].Instance != "i-old" {
 		t.Errorf("ended: %+v", gone)

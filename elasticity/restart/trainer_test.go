@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// commands is a trainer of its own kind: it starts a command on each machine, which says how far it is and puts its state away.
+// commands is a custom trainer: it starts a command on each machine, which reports its progress and saves its state.
 type commands struct {
 	*restart.Attempts
 	running []step.ID
@@ -87,8 +87,8 @@ func (p two) Plan(s bidding.State) bidding.Plan {
 	return bidding.Plan{Acquire: []bidding.Acquire{{Pool: p.pool, Bid: market.Dollar, Count: missing}}}
 }
 
-// Another package's training is put on the fleet as it is: a team that loses a machine begins again, with another, from what it
-// has put away.
+// A training implementation of another package runs unchanged on the fleet: a team that loses a machine restarts, with another, from its
+// saved state.
 func TestTrainerOfAnotherPackage(t *testing.T) {
 	now := time.Date(2016, 3, 1, 0, 0, 0, 0, time.UTC)
 	rules, err := market.Rules("ec2-now")

@@ -19,7 +19,7 @@ func worldly(c *Config, train *elasticity.Config) {
 	c.BootWithin = 8 * time.Second
 }
 
-// list tells which machines the provider has.
+// list reports the provider's machines.
 func (th *theatre) list() {
 	var all []provisioner.Instance
 	for _, id := range th.order {
@@ -32,7 +32,7 @@ func (th *theatre) list() {
 	th.tell(elasticity.Listed{Instances: all, Asked: th.now})
 }
 
-// again starts the controller again from its journal, as `tierml run --resume` does.
+// again restarts the controller from its journal, as `tierml run --resume` does.
 func (th *theatre) again(zone *string, life int) {
 	th.t.Helper()
 	past, err := elasticity.ReadPast(th.entries)
@@ -52,8 +52,8 @@ func (th *theatre) again(zone *string, life int) {
 	th.list()
 }
 
-// Whatever happens, an attempt begins where the newest checkpoint is, its clocks follow each other, those that were done before
-// are said to be, and when calm returns the work is done, nobody is left, and everybody has a bill.
+// Whatever happens, an attempt begins at the newest checkpoint, its clocks follow each other, repeated ones are reported as such, and when
+// calm returns the work is done, no machine is left, and every machine has a bill.
 func TestRandomWorlds(t *testing.T) {
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestRandomWorlds(t *testing.T) {
 	}
 }
 
-// disturb has something happen.
+// disturb makes something happen.
 func (th *theatre) disturb(r *rand.Rand, zone *string, life int) {
 	id := th.order[r.IntN(len(th.order))]
 	switch a := th.agents[id]; r.IntN(12) {
@@ -90,7 +90,7 @@ func (th *theatre) disturb(r *rand.Rand, zone *string, life int) {
 	case 1:
 		th.end(id, market.ByProvider)
 	case 2:
-		a.mute = true // for good: what was sent to it is lost
+		a.mute = true // permanently: messages to it are lost
 	case 3:
 		th.tell(elasticity.Disconnected{ID: id})
 	case 4:

@@ -20,17 +20,17 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// broken are the ways in which a provider's answers go wrong; nil = calls hang.
+// broken has the ways in which a provider's answers fail; nil = calls hang.
 var broken = map[string]error{
 	"401":  fmt.Errorf("listing machines: %w: AuthFailure", provisioner.ErrDenied),
 	"403":  fmt.Errorf("listing machines: %w: UnauthorizedOperation", provisioner.ErrDenied),
 	"429":  fmt.Errorf("listing machines: %w: RequestLimitExceeded", provisioner.ErrThrottled),
 	"500":  fmt.Errorf("listing machines: %w: InternalError", provisioner.ErrTemporary),
-	"html": errors.New("listing machines: deserialization failed"), // of no kind that is known
+	"html": errors.New("listing machines: deserialization failed"), // of no known kind
 	"hang": nil,
 }
 
-// failing is a cloud that goes wrong for a time, with a machine that shall be ended.
+// failing is a cloud that fails for a time, with a machine that is to be ended.
 type failing struct {
 	*moody
 	hang  bool
@@ -81,8 +81,9 @@ func failingRunner(s *script, f *failing) *runner.Runner {
 	})
 }
 
-// From a random moment on the provider answers wrongly for a minute, or for ever. Each time that is reported within half a minute, and so is
-// the end of it; a run that is stopped meanwhile ends within ten seconds, and names the machine that still costs money, and the command.
+// From a random moment on the provider answers wrongly for a minute, or forever. Each time this is reported within half a minute, and so is
+// its end; a run that is stopped meanwhile ends within ten seconds, and names the machine that still costs money, and the command to end
+// it.
 func TestProviderThatFailsIsReported(t *testing.T) {
 	for name, err := range broken {
 		for _, long := range []time.Duration{time.Minute, 24 * time.Hour} {
@@ -151,7 +152,7 @@ func failAndStop(t *testing.T, err error, long time.Duration, seed uint64) {
 	}
 }
 
-// A right that is missing for one kind of call is reported, though all others work.
+// A missing right for one kind of call is reported, though all others work.
 func TestOneKindOfCallIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moody{until: time.Now().Add(time.Hour)}
@@ -178,7 +179,7 @@ func TestOneKindOfCallIsRefused(t *testing.T) {
 	})
 }
 
-// noLaunches may not buy.
+// noLaunches is a cloud without the right to buy.
 type noLaunches struct{ *moody }
 
 func (*noLaunches) Launch(context.Context, provisioner.Request) ([]provisioner.Instance, error) {

@@ -5,8 +5,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// checkBills compares three bills of each machine, to the billionth: what the cloud says, the journal's charge lines, and the
-// total of the journal's launches, ends and prices, from which reports are made.
+// checkBills compares three bills of each machine, to the billionth: the cloud's, the journal's charge lines, and the total of the
+// journal's launches, ends and prices, from which reports are made.
 func (s *stage) checkBills(at int) {
 	theirs, err := s.fake.Bill()
 	if err != nil {

@@ -34,13 +34,13 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
-// The controller is killed at every step of its launches once more (elasticity's TestCrashAtEveryStepOfALaunch does it in
-// simulated time), but with what it is made of in earnest: the runner and its goroutines, the adapters of both providers over
-// HTTP, a fake cloud that compares requests as the providers do, one-time tokens in the user data. Only the nodes are puppets.
+// The controller is killed at every step of its launches once more (elasticity's TestCrashAtEveryStepOfALaunch does it in simulated time),
+// but with real components: the runner and its goroutines, the adapters of both providers over HTTP, a fake cloud that compares requests as
+// the providers do, one-time tokens in the user data. Only the nodes are puppets.
 //
-// A run is rehearsed and its points are counted: before and after each line of the journal, and for each call that changes
-// something before it is sent, when its answer is lost, and when the answer is there and nobody has looked at it. Then the run is
-// made for each point. A controller that dies there does nothing any more: no line is written, no call goes out.
+// A run is rehearsed and its points are counted: before and after each line of the journal, and for each call that changes something:
+// before it is sent, when its answer is lost, and when the answer has arrived unread. Then the run is made for each point. A controller
+// that dies there does nothing more: it writes no line and sends no call.
 
 // provider is what differs between the clouds.
 type provider struct {
@@ -102,7 +102,7 @@ func providers() []provider {
 	}}
 }
 
-// stage is a cloud with a run on it, which several controllers see to one after the other.
+// stage is a cloud with a run that is controlled by several controllers in succession.
 type stage struct {
 	t        *testing.T
 	p        provider
@@ -118,13 +118,13 @@ type stage struct {
 	at      int // the controller dies here; 0 = never
 	puppets map[ps.ServerID]*puppet
 
-	// Of other tests than those of crashes; nil = nothing.
-	meddle func(w http.ResponseWriter, changes bool, forward func()) // in the way of each call
+	// For tests other than those of crashes; nil = nothing.
+	meddle func(w http.ResponseWriter, changes bool, forward func()) // intercepts each call
 	said   func(ctx context.Context, e journal.Entry, drive *runner.Runner)
 	bought int // machines in all, once the run has ended
 }
 
-// errDead is what a controller gets that is dead, and what kills it.
+// errDead is the error that a dead controller gets, and that kills it.
 var errDead = errors.New("the controller is dead")
 
 // life is one controller.
@@ -174,7 +174,7 @@ func (l *life) Write(e journal.Entry) error {
 	return nil
 }
 
-// ServeHTTP carries calls to the cloud, and loses them and their answers.
+// ServeHTTP forwards calls to the cloud, and loses some calls and answers.
 func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	changes := l.p.changes(r, body)
@@ -200,7 +200,7 @@ func (l *life) carry(w http.ResponseWriter, r *http.Request, body []byte, change
 	}
 	defer answer.Body.Close()
 	if changes {
-		l.pass() // it is there, and nobody looks at it
+		l.pass() // it has arrived unread
 	}
 	for name, values := range answer.Header {
 		w.Header()[name] = values
@@ -229,14 +229,14 @@ func (p two) Plan(s bidding.State) bidding.Plan {
 	return bidding.Plan{Acquire: []bidding.Acquire{{Pool: p.pool, Bid: p.bid, Or: p.or, Count: 2 - held, Why: "two are wanted"}}}
 }
 
-// newStage opens a cloud in which machines are listed a while after their launch.
+// newStage opens a cloud in which machines are listed some time after their launch.
 func newStage(t *testing.T, p provider, visible time.Duration) *stage {
 	rules, err := market.Rules(p.rules)
 	if err != nil {
 		t.Fatal(err)
 	}
 	began := mapping.Now().Truncate(time.Second)
-	price := func(p market.USD) *market.History { // it never rests, so that a price that is not written down shows in the bill
+	price := func(p market.USD) *market.History { // it always changes, so that a price missing from the journal shows in the bill
 		points := []market.PricePoint{{At: began.Add(-time.Hour), Price: p}}
 		for i := range 2000 {
 			points = append(points, market.PricePoint{At: began.Add(time.Duration(20*i) * time.Second), Price: p - market.USD(i%97)*market.Dollar/10000})
@@ -272,7 +272,7 @@ func newStage(t *testing.T, p provider, visible time.Duration) *stage {
 	return s
 }
 
-// live drives one controller until it is dead or the run has ended.
+// live runs one controller until it is dead or the run has ended.
 func (s *stage) live(number int) (outcome string) {
 	ctx, die := context.WithCancelCause(s.t.Context())
 	defer die(nil)
@@ -346,13 +346,13 @@ func (s *stage) live(number int) (outcome string) {
 	if err != nil && !errors.Is(err, errDead) {
 		s.t.Fatal(err)
 	}
-	if ctx.Err() != nil { // it died before it could say so
+	if ctx.Err() != nil { // it died before it could report it
 		return ""
 	}
 	return outcome
 }
 
-// renewer renews leases where the cloud has such.
+// renewer renews leases in clouds that have leases.
 func renewer(c cloud, number int) func(context.Context, ...provisioner.InstanceID) error {
 	if !c.Traits().Leases {
 		return nil
@@ -362,7 +362,7 @@ func renewer(c cloud, number int) func(context.Context, ...provisioner.InstanceI
 	}
 }
 
-// watched tells of each line that is written.
+// watched reports each line that is written.
 type watched struct {
 	*life
 	f func(journal.Entry)
@@ -376,7 +376,7 @@ func (w watched) Write(e journal.Entry) error {
 	return err
 }
 
-// stopWhenBoth ends the run when both machines take part.
+// stopWhenBoth ends the run when both machines have joined.
 func (s *stage) stopWhenBoth(ctx context.Context, e journal.Entry, drive **runner.Runner) {
 	if e.Kind != journal.Join && e.Kind != journal.TakeOver {
 		return
@@ -386,7 +386,7 @@ func (s *stage) stopWhenBoth(ctx context.Context, e journal.Entry, drive **runne
 	}
 }
 
-// joined returns how many transient machines take part.
+// joined returns how many transient machines have joined.
 func (s *stage) joined() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -426,7 +426,7 @@ func (s *stage) controller(number int, past *elasticity.Past, history map[market
 	})
 }
 
-// run lets controllers follow each other until the run has ended; the first dies at a point.
+// run runs controllers in succession until the run has ended; the first dies at a point.
 func (s *stage) run(at int) {
 	defer s.close()
 	s.at = at
@@ -488,7 +488,7 @@ func (s *stage) check(at int) {
 	}
 }
 
-// machines asks the cloud.
+// machines queries the cloud.
 func (s *stage) machines() []provisioner.Instance {
 	for {
 		machines, err := s.observer.List(s.t.Context())
@@ -501,7 +501,7 @@ func (s *stage) machines() []provisioner.Instance {
 	}
 }
 
-// With TIERML_SEEDS every point is tried with every provider and delay, which takes a minute or two; else every point of purchases
+// With TIERML_SEEDS every point is tried with every provider and delay, which takes a minute or two; otherwise every point of purchases
 // from one pool on EC2 where machines are listed late, every third of fleets, and some of the others.
 func TestCrashOverHTTP(t *testing.T) {
 	for _, p := range append(providers(), fleets()) {

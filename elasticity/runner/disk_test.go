@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// buyer wants one machine, and ends the run when it hears what became of the request.
+// buyer wants one machine, and ends the run when it learns the request's outcome.
 type buyer struct {
 	asked   bool
 	refused error
@@ -47,7 +47,7 @@ func (b *buyer) Step(_ time.Time, events ...elasticity.Event) []elasticity.Actio
 	}
 }
 
-// shop counts what is bought.
+// shop counts purchases.
 type shop struct {
 	provisioner.Basic
 	launches *atomic.Int64
@@ -91,8 +91,8 @@ func (d *tight) Write(e journal.Entry) error {
 	return err
 }
 
-// A disk that is full when an intent is to be written: the launch is not requested, as its machines would be unknown after a
-// crash. The run ends, and says why. Its journal ends where it lacks a line, so that the next controller does not believe in an orderly end.
+// A disk is full when an intent is to be written: the launch is not requested, as its machines would be unknown after a crash. The run
+// ends, and says why. Its journal ends at the missing line, so that the next controller does not assume an orderly end.
 func TestNothingIsBoughtWithoutItsIntent(t *testing.T) {
 	for _, full := range []error{nil, syscall.ENOSPC} {
 		var launches atomic.Int64

@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/elasticity"
 )
 
-// A recovery overtakes an export, which is busy with something that cannot be broken off. The next one writes the same file: it
-// begins when the first has ended, so the file is the newer one.
+// A recovery overtakes an export, which is in an operation that cannot be interrupted. The next export writes the same file: it begins when
+// the first has ended, so the file is the newer one.
 func TestExportsFollowEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := ""

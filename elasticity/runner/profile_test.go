@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A profile is passed on until it is taken, a newer one takes its place meanwhile, and one that is refused is not repeated.
+// A profile is sent until it is accepted, a newer one replaces it meanwhile, and a refused one is not repeated.
 func TestProfilesArePassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		profile := func(seconds time.Duration) elasticity.Action {

@@ -16,7 +16,7 @@ type puppet struct {
 	version     uint64
 }
 
-// nodes plays the machines' agents to one controller.
+// nodes simulates the machines' agents for one controller.
 type nodes struct {
 	*life
 	reports chan told
@@ -58,7 +58,7 @@ func (n *nodes) Send(id ps.ServerID, c tiers.Command) error {
 	return nil
 }
 
-// Receive lets every machine that the cloud has call, once for each controller.
+// Receive makes every machine of the cloud call, once for each controller.
 func (n *nodes) Receive(ctx context.Context, f func(ps.ServerID, tiers.Report, error)) error {
 	called := map[ps.ServerID]bool{}
 	look := time.NewTicker(2 * time.Millisecond)

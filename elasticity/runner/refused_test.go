@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Here providers refuse calls in the middle of a run, or answer when nobody wants to know any more, with the runner and the
-// adapters in earnest. What happens hangs on calls and on lines of the journal, never on time.
+// Here providers refuse calls in the middle of a run, or answer too late, with the real runner and adapters. Events depend on calls and on
+// lines of the journal, never on time.
 
 // refusal is the answer of a provider that refuses.
 type refusal struct {
@@ -67,8 +67,9 @@ func (s *spell) meddle(w http.ResponseWriter, _ bool, forward func()) {
 	_, _ = io.WriteString(w, s.body)
 }
 
-// The reliable machine stands, and 30 calls are refused from the line on that says that two more are wanted; when they take part
-// the run ends, and the next 6 calls are refused, for less long than it waits before it leaves its machines. Three machines were bought in all; each has ended and has its bill.
+// The reliable machine is up, and 30 calls are refused from the line that says that two more are wanted; when they have joined the run
+// ends, and the next 6 calls are refused, for less time than it waits before it abandons its machines. Three machines were bought in all;
+// each has ended and has its bill.
 func TestRefusedInTheMiddleOfARun(t *testing.T) {
 	for _, p := range providers() {
 		for why, r := range refusals[p.name] {
@@ -97,8 +98,7 @@ func TestRefusedInTheMiddleOfARun(t *testing.T) {
 	}
 }
 
-// The run is ended while a purchase is carried out whose answer comes only when the other machines are being ended: its machines
-// are ended, too, and billed.
+// The run ends during a purchase whose answer comes only when the other machines are being ended: its machines are ended, too, and billed.
 func TestTheRunEndsWhileALaunchIsOpen(t *testing.T) {
 	for _, p := range append(providers(), fleets()) {
 		t.Run(p.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestTheRunEndsWhileALaunchIsOpen(t *testing.T) {
 				mu.Unlock()
 				if hold {
 					close(stop)
-					<-ending // the call comes through after the end of the run was decided on
+					<-ending // the call arrives after the end of the run was decided
 				}
 				forward()
 			}

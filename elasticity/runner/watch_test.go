@@ -23,13 +23,13 @@ type moody struct {
 	provisioner.Basic
 	refuses     error
 	from, until time.Time
-	skew        time.Duration // of its clock, before the controller's
+	skew        time.Duration // how far its clock is ahead of the controller's
 	ends        bool          // its machine ends on request
 
 	mu         sync.Mutex
 	lease      time.Time
 	terminated []time.Time
-	launches   []string // tokens that came through
+	launches   []string // tokens that got through
 	lostFirst  bool     // the first launch is carried out, and its answer lost
 	tries      int
 	changes    []market.PricePoint
@@ -89,8 +89,7 @@ func (m *moody) renew(_ context.Context, ids ...provisioner.InstanceID) error {
 	return nil
 }
 
-// Notify ends with what is refused, as the adapters' do when they are denied; an eviction is announced when that has
-// ended.
+// Notify fails while calls are refused, as the adapters' do when they are denied; afterwards it announces an eviction.
 func (m *moody) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	for {
 		if err := m.now(); err != nil {
@@ -109,7 +108,7 @@ func (m *moody) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 
 func (*moody) Traits() provisioner.Traits { return provisioner.Traits{} }
 
-// SpotPrices returns what lies between, and the price in force at the beginning, by the cloud's clock.
+// SpotPrices returns the prices in between, and the price in force at the beginning, by the cloud's clock.
 func (m *moody) SpotPrices(_ context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	if err := m.now(); err != nil {
 		return nil, err
@@ -129,7 +128,7 @@ func (m *moody) SpotPrices(_ context.Context, pools []market.Pool, since, until 
 
 const lease = 16 * time.Minute
 
-// script is a controller that does what a test says and keeps what it hears.
+// script is a controller that does what a test says and records what it hears.
 type script struct {
 	ends  time.Time
 	do    map[time.Duration]elasticity.Action // since the beginning
@@ -163,7 +162,7 @@ func (s *script) Step(now time.Time, events ...elasticity.Event) (do []elasticit
 
 var spot = market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.Spot}
 
-// play runs a script on a cloud, in no time.
+// play runs a script on a cloud, in fake time.
 func play(t *testing.T, m *moody, s *script) {
 	t.Helper()
 	m.lease = time.Now().Add(lease)
@@ -188,9 +187,9 @@ func first[E elasticity.Event](s *script) (e E, at time.Time) {
 	return e, time.Time{}
 }
 
-// The provider refuses every call for ten minutes, from just before leases are due to be renewed: calls are throttled, or
-// credentials have expired. The run continues; leases do not run out, a machine that shall end ends once, a purchase that
-// was refused is reported, and notices are followed again, within half a minute of the end of it.
+// The provider refuses every call for ten minutes, from just before leases are due to be renewed: calls are throttled, or credentials have
+// expired. The run continues; leases do not expire, a machine that is to end ends once, a refused purchase is reported, and notices are
+// followed again, within half a minute of the end of it.
 func TestEveryCallIsRefusedForTenMinutes(t *testing.T) {
 	for _, refuses := range []error{provisioner.ErrThrottled, provisioner.ErrDenied} {
 		t.Run(refuses.Error(), func(t *testing.T) {
@@ -202,7 +201,7 @@ func TestEveryCallIsRefusedForTenMinutes(t *testing.T) {
 					8 * time.Minute: elasticity.Launch{Request: provisioner.Request{Token: "x-1", Pool: spot, Count: 1}},
 				}}
 				ran := make(chan struct{})
-				go func() { // leases are looked at all the while
+				go func() { // leases are checked all the time
 					for {
 						select {
 						case <-ran:
@@ -235,7 +234,7 @@ func TestEveryCallIsRefusedForTenMinutes(t *testing.T) {
 	}
 }
 
-// The bill of a run waits for prices until its last machine's end: they are requested then, not with the next minute.
+// The bill of a run needs prices up to its last machine's end: they are requested then, not with the next minute.
 func TestPricesOfTheEndAreRequestedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moody{ends: true}
@@ -255,8 +254,8 @@ func TestPricesOfTheEndAreRequestedAtOnce(t *testing.T) {
 	})
 }
 
-// The answer to a launch is lost, and credentials have expired when it is requested again: that this is denied says nothing of
-// what was bought.
+// The answer to a launch is lost, and credentials have expired when it is requested again: this denial reveals nothing about what was
+// bought.
 func TestDenialAfterALostAnswerIsNotDefinite(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -271,7 +270,7 @@ func TestDenialAfterALostAnswerIsNotDefinite(t *testing.T) {
 	}
 }
 
-// Every change of prices is reported, once, whichever clock is ahead, and also when the price before it comes late.
+// Every price change is reported, once, whichever clock is ahead, and even if the price before it comes late.
 func TestPricesWithClocksThatDiffer(t *testing.T) {
 	for _, skew := range []time.Duration{-5 * time.Minute, 0, 5 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/internal/sameuser/sameusertest"
 )
 
-// The port of a run that is gone may be another user's by now: its token is not shown there.
+// The port of a dead run may belong to another user by now: its token is not sent there.
 func TestAnotherUserIsNoRun(t *testing.T) {
 	address, heard := sameusertest.Record(t)
 	directory := t.TempDir()
@@ -28,7 +28,7 @@ func TestAnotherUserIsNoRun(t *testing.T) {
 	}
 }
 
-// Another user of the host gets no word from a run's calls, whatever token they know.
+// Another user of the host gets no answer from a run's calls, whatever token they know.
 func TestAnotherUserScalesNothing(t *testing.T) {
 	directory, _, _ := serve(t, &driver{})
 	var d door

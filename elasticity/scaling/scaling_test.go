@@ -132,7 +132,7 @@ func TestPauseAndResumeCalls(t *testing.T) {
 	}
 }
 
-// A client without the run's token changes nothing, and a number that nobody can mean is refused.
+// A client without the run's token changes nothing, and an absurd number is refused.
 func TestWhoMayScale(t *testing.T) {
 	d := &driver{}
 	directory, client, token := serve(t, d)
@@ -207,7 +207,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A server that is closed takes its file away.
+// A server that is closed removes its file.
 func TestClosed(t *testing.T) {
 	directory := t.TempDir()
 	s, err := Serve(directory, &driver{}, slog.New(slog.DiscardHandler))
@@ -226,7 +226,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// Garbage and oversized messages end their own connection, and nobody else's.
+// Garbage and oversized messages end only their own connection.
 func TestStrangersAtTheCalls(t *testing.T) {
 	d := &driver{}
 	directory, client, token := serve(t, d)

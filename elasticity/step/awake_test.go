@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The waking clock adds no more than a beat for an absence, nor takes anything for a clock that was set back.
+// An absence advances the waking clock by at most a beat, and setting the clock back does not change it.
 func TestAwake(t *testing.T) {
 	a := NewAwake(3 * time.Second)
 	at := time.Unix(1_000_000, 0)
@@ -32,7 +32,7 @@ func TestAwake(t *testing.T) {
 	if got := a.Due(began, time.Hour).Sub(at); got != time.Hour-2500*time.Millisecond {
 		t.Errorf("what takes an hour does not begin anew: it is over in %v", got)
 	}
-	for range 11 { // absent all the time: in the end somebody is judged
+	for range 11 { // absent all the time: in the end machines are judged
 		step(2 * time.Second)
 	}
 	if !a.Over(began, 3*time.Second) {

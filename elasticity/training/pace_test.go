@@ -38,8 +38,8 @@ func TestCutIntervalFollowsFromBandwidth(t *testing.T) {
 	}
 }
 
-// Whatever the figures: cuts take half of the link at most; a tenth, unless the warning asks for more; and what gathers
-// evenly until the next one can be flushed, unless half of the link is not enough for that.
+// Whatever the figures: cuts use at most half of the link, and at most a tenth unless the warning requires more; and changes that gather
+// evenly until the next cut can be flushed, unless half of the link is not enough.
 func TestCutIntervalKeepsItsBounds(t *testing.T) {
 	figure := rapid.Float64Range(0.01, 1000)
 	rapid.Check(t, func(t *rapid.T) {
@@ -63,11 +63,11 @@ func TestCutIntervalKeepsItsBounds(t *testing.T) {
 	})
 }
 
-// A link's rate is learned from deliveries that fill it, never beyond what is declared.
+// A link's rate is learned from deliveries that fill it, and never exceeds the declared rate.
 func TestRateIsLearned(t *testing.T) {
 	var p pace
 	p.received(1000, 0.01, 0)
-	p.received(500, 0.01, 0) // round trips: it says nothing about the link
+	p.received(500, 0.01, 0) // round trips: they reveal nothing about the link
 	if p.Rate != 100_000 {
 		t.Errorf("after small deliveries %g", p.Rate)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Jobs that begin with bad settings, drawn from the slower half of those measured, gain from being tuned. Those that begin with better ones than
-// what is usually good lose no more than others.
+// Jobs that begin with bad settings, drawn from the slower half of those measured, gain from tuning. Those that begin with settings better
+// than the usual ones lose no more than others.
 func TestBadSettingsAreLeft(t *testing.T) {
 	const clocks = 600
 	var gains, closed []float64
@@ -33,7 +33,7 @@ func TestBadSettingsAreLeft(t *testing.T) {
 		gains = append(gains, of...)
 		for i, from := range bySpeed[:slices.IndexFunc(bySpeed, func(m measured) bool { return settingOf(m.setting) == settingOf(settings[0].setting) })] {
 			if s := settingOf(from.setting); s.Servers > 0 && !s.Apart && !s.Rest {
-				continue // near what is usual, which is not tried first then
+				continue // near the usual one, which is not tried first then
 			}
 			rest := slices.DeleteFunc(slices.Clone(settings), func(m measured) bool { return settingOf(m.setting) == settingOf(from.setting) })
 			p := playPaces(t, append([]measured{from}, rest...), clocks, UsualShare, 400+uint64(i))

@@ -16,8 +16,8 @@ import (
 	"github.com/tierml/tierml/tuner"
 )
 
-// measured is what a setting did on six machines with links of 100 Mbit/s (`make -C lab paces`): the seconds of each clock, and of the change
-// to it.
+// measured has the results of a setting on six machines with links of 100 Mbit/s (`make -C lab paces`): the seconds of each clock, and of
+// the change to it.
 type measured struct {
 	setting map[string]int
 	change  float64
@@ -59,8 +59,8 @@ func readPaces(t *testing.T) map[string][]measured {
 	return all
 }
 
-// The paper's figure 5 on our own servers: of the gap between the average setting and the best one, a tuned job closes .6 at least, its
-// beginning and all changes included, where the first settings take a fifth of its clocks (paper, table III: .58, .88, .57, .38). Six
+// The paper's figure 5 on our own servers: a tuned job closes at least .6 of the gap between the average setting and the best one,
+// including its beginning and all changes, if the first settings take a fifth of its clocks (paper, table III: .58, .88, .57, .38). Six
 // machines have 19 settings: all were measured.
 func TestFigure5(t *testing.T) {
 	const transient = 5
@@ -94,8 +94,8 @@ func TestFigure5(t *testing.T) {
 	}
 }
 
-// Table VI of the paper: all settings are cut into pieces of a clocks. By each piece one setting is estimated to be the best, and has a
-// rank by all of the clocks measured; the mean of these counts. Of 19 settings, rank r is that of 1 + 99 (r-1)/18 of 100.
+// Table VI of the paper: the clocks of all settings are divided into pieces of a clocks. From each piece one setting is estimated to be the
+// best, and has a rank by all measured clocks; the mean of these ranks counts. Of 19 settings, rank r is that of 1 + 99 (r-1)/18 of 100.
 func TestTableVI(t *testing.T) {
 	for app, settings := range readPaces(t) {
 		least := len(settings[0].clocks)
@@ -129,10 +129,10 @@ func TestTableVI(t *testing.T) {
 	}
 }
 
-// played is a job whose clocks are drawn from those measured.
+// played is a job whose clocks are drawn from the measured ones.
 type played struct {
 	mean  float64 // seconds per clock
-	even  float64 // what that would be if each clock took its setting's mean
+	even  float64 // the same if each clock took its setting's mean
 	last  float64 // mean of the last setting
 	saved tuner.Net
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// On times measured with real servers, no job is more than 1 % slower for being tuned, trials and changes included, and where the default is not the
-// best most are faster. Short jobs are left alone.
+// With times measured on real servers, tuning slows no job by more than 1 %, including trials and changes, and speeds most up if the
+// default is not the best. Short jobs are left alone.
 func TestTrialsLoseAShareAtMost(t *testing.T) {
 	right, jobs := 0, 0
 	for app, settings := range readPaces(t) {

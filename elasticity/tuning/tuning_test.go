@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// fleet plays a job: its clocks take as long as its setting says, and a change takes effect a clock later.
+// fleet simulates a job: its clocks take the time of its setting, and a change takes effect a clock later.
 type fleet struct {
 	machines int
 	rate     float64
@@ -26,7 +26,7 @@ func newFleet(machines int) *fleet {
 	return &fleet{machines: machines, rate: 1, in: Setting{Servers: machines / 2}, rng: rand.New(rand.NewPCG(1, 2)), steps: map[string]int{}}
 }
 
-// pace is least with a quarter of the machines serving, and these not working.
+// pace is best with a quarter of the machines serving and not working.
 func (f *fleet) pace() float64 {
 	serve := 1.2 / float64(max(f.in.Servers, 1))
 	workers := f.machines
@@ -59,7 +59,7 @@ func (f *fleet) step(b *Brain, disturbed bool) {
 
 func options(clocks int) Options { return Options{Clocks: clocks, Partitions: 32, Seed: 3} }
 
-// The market disturbs a third of the clocks and makes them three times as long: what is chosen is as good as without.
+// The market disturbs a third of the clocks and triples their length: the choice is as good as without.
 func TestTheMarketDoesNotTeach(t *testing.T) {
 	for _, share := range []float64{0, 1. / 3} {
 		f, b := newFleet(16), New(options(600))
@@ -76,7 +76,7 @@ func TestTheMarketDoesNotTeach(t *testing.T) {
 	}
 }
 
-// A brain that is made from the journal half-way decides as the one that wrote it.
+// A brain restored from the journal midway decides like the original.
 func TestRemember(t *testing.T) {
 	f, b := newFleet(16), New(options(600))
 	for f.clock < 300 {
@@ -108,8 +108,8 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// Another number of machines, for longer than a replacement takes, is tuned on its own, with what the first has taught; one
-// that is back at once is not.
+// Another number of machines, for longer than a replacement takes, is tuned on its own, using what the first has taught; a shorter change
+// is not.
 func TestFleetsOfTwoSizes(t *testing.T) {
 	f, b := newFleet(16), New(options(2000))
 	for f.clock < 400 {
@@ -157,7 +157,7 @@ func TestFleetsOfTwoSizes(t *testing.T) {
 	}
 }
 
-// Settings that are known shorten the beginning: a job too short for all trials has time for three.
+// Known settings shorten the beginning: a job too short for all trials has time for three.
 func TestKnownSettings(t *testing.T) {
 	if _, _, why := Outlook(options(120), 16); !strings.HasPrefix(why, "not tuned: trying 7 settings for 4 clocks each takes 28 of the job's 120 clocks") {
 		t.Errorf("%q", why)
@@ -178,7 +178,7 @@ func TestKnownSettings(t *testing.T) {
 	if got := f.lines[1].Details; got.Step != "trial" || !reflect.DeepEqual(got.Setting, first) {
 		t.Errorf("the first trial is %+v, want %v", got.Setting, first)
 	}
-	// One that is too short even for these has the known setting at once.
+	// One that is too short even for these gets the known setting at once.
 	o.Clocks = 40
 	f, b = newFleet(16), New(o)
 	for f.clock < 40 {
@@ -189,7 +189,7 @@ func TestKnownSettings(t *testing.T) {
 	}
 }
 
-// A setting that is far worse than the best is not measured to the end.
+// A setting that is far worse than the best is abandoned early.
 func TestHopelessSettings(t *testing.T) {
 	f, b := newFleet(16), New(options(600))
 	for f.clock < 100 {
@@ -213,7 +213,7 @@ func TestHopelessSettings(t *testing.T) {
 	}
 }
 
-// What a run has learned is the setting with the least mean of its samples, in the fleet that was measured most.
+// A run's result is the setting with the least mean of its samples, in the fleet that was measured most.
 func TestLearned(t *testing.T) {
 	line := func(machines, servers int, pace float64) journal.TuneDetails {
 		return journal.TuneDetails{Machines: machines, Sample: &journal.TuneSample{Setting: map[string]int{"servers": servers}, Pace: pace, Default: 3}}

@@ -36,7 +36,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// site is shared hosts of a provider in memory, with everything but processes: driver, desk, HTTP, and hosts' agents that only say yes.
+// site is shared hosts of a provider in memory, with everything except processes: driver, desk, HTTP, and hosts' agents that only
+// acknowledge.
 type site struct {
 	t      testing.TB
 	memory *provisionertest.Memory
@@ -128,7 +129,7 @@ func open(t testing.TB, slots int) *site {
 	return s
 }
 
-// agents call for each host until it is gone, and end the processes of slots that are given back, which there are none of.
+// agents call for each host until it is gone, and pretend to end the processes of returned slots.
 func (s *site) agents(ctx context.Context, address string, running *sync.WaitGroup) {
 	known := map[provisioner.InstanceID]bool{}
 	for ctx.Err() == nil {
@@ -197,8 +198,8 @@ func (s *site) subject() provisionertest.Subject {
 	return provisionertest.Subject{Cloud: s.job("blue"), Other: s.job("red"), Spot: pool, OnDemand: stay, Unknown: "slot-999999", Patience: 10 * time.Second}
 }
 
-// Slots take the exam that all clouds take, over HTTP: alone on their hosts, where hosts can be evicted, killed and used up, and
-// several to a host.
+// Slots pass the exam for all clouds, over HTTP: alone on their hosts, where hosts can be evicted, killed and used up, and several per
+// host.
 func TestExam(t *testing.T) {
 	t.Run("Alone", func(t *testing.T) {
 		provisionertest.Run(t, func(t testing.TB) provisionertest.Subject {
@@ -218,7 +219,7 @@ func TestExam(t *testing.T) {
 	})
 }
 
-// A host's warning reaches the slots of all its jobs, with its deadline, and nobody else's.
+// A host's warning reaches the slots of all its jobs, with its deadline, and no others.
 func TestWarningReachesAllJobs(t *testing.T) {
 	s := open(t, 2)
 	pool := s.subject().Spot
@@ -256,7 +257,7 @@ func TestWarningReachesAllJobs(t *testing.T) {
 	}
 }
 
-// Keys open what they are for.
+// Keys open only what they are for.
 func TestKeys(t *testing.T) {
 	s := open(t, 1)
 	door, err := readDoor(s.dir)
@@ -275,7 +276,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A certificate of another machine is no host's, and a host's own is, without a key.
+// A certificate of another machine is refused as a host's; a host's own is accepted, without a key.
 func TestCertificates(t *testing.T) {
 	s := open(t, 1)
 	for name, want := range map[string]int{"i-other": http.StatusConflict, "i-1": http.StatusGone} { // it was never bought
@@ -294,7 +295,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// The book on disk is the one that was answered from, and a line that was cut off is none.
+// The book on disk is the one that was answered from, and a truncated line is ignored.
 func TestBookIsOnDisk(t *testing.T) {
 	s := open(t, 2)
 	got, err := s.job("a").Launch(t.Context(), provisioner.Request{Token: "one", Pool: s.subject().Spot, Count: 3})
@@ -313,7 +314,7 @@ func TestBookIsOnDisk(t *testing.T) {
 	}
 }
 
-// What serving takes is on disk once it was reported, and a bad report says so.
+// The serving load is on disk once it was reported, and a bad report is rejected with the reason.
 func TestProfilesAreOnDisk(t *testing.T) {
 	s := open(t, 2)
 	job := s.job("a")
@@ -339,7 +340,7 @@ func TestProfilesAreOnDisk(t *testing.T) {
 	}
 }
 
-// Another user of the computer needs no key, and sees and ends their own slots only; they are no host either.
+// Another user of the computer needs no key, and sees and ends only their own slots; nor can they act as a host.
 func TestSlotsOfOthers(t *testing.T) {
 	s := open(t, 2)
 	pool := s.stay

@@ -33,13 +33,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// slotProcess writes down its environment and that it runs. One whose user data say so takes more memory than a slot has.
+// slotProcess records its environment and that it runs. If its user data say so, it uses more memory than a slot has.
 const slotProcess = `env > "$TIERML_SLOT/environment"; setsid sleep 1000 &
 grep -q hungry "$TIERML_SLOT/slot.json" && dd if=/dev/zero of=/dev/null bs=1000000000 count=1 && exit 0
 grep -q hungry "$TIERML_SLOT/slot.json" && exit 3; exec sleep 1000`
 
-// Two jobs have slots on one host. Each process has a directory of its own and nothing of the host's environment. The one that takes
-// more memory than its slot ends, and the other does not; it learns of the host's end, and ends when its slot is given back.
+// Two jobs have slots on one host. Each process has a directory of its own and nothing of the host's environment. The one that exceeds its
+// slot's memory ends, and the other does not; it learns of the host's end, and ends when its slot is returned.
 func TestSlotsOfAHost(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("memory is limited on Linux only")
@@ -176,7 +176,7 @@ func TestSlotsOfAHost(t *testing.T) {
 	}
 }
 
-// A host whose desk has gone for good ends by itself: nobody would give it back.
+// A host whose desk has gone for good ends by itself: otherwise it would never be returned.
 func TestNoDesk(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()

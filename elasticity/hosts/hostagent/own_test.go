@@ -16,8 +16,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Slots of one user's jobs are users of their own, with GPUs of their own and a limit of processes (what they can do to each other is tried in internal/confine). With its
-// slot everything ends, also a process that has left its group and session.
+// Slots of one user's jobs run as users of their own, with their own GPUs and a limit of processes (internal/confine tests what they can do
+// to each other). With its slot every process ends, even one that has left its group and session.
 func TestSlotsAreUsersOfTheirOwn(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		t.Skip("needs root on Linux, which starts processes of other users")
