@@ -23,7 +23,7 @@ func zones(or []Choice) (names []string) {
 // calmIn never crossed the on-demand price.
 func calmIn(size, zone string, share float64) Candidate { return priced(size, zone, share) }
 
-// What may be chosen: as good by the policy's own rule, as dear up to 5 %, a machine as large; each at its own bid.
+// What may be offered: pools that are as good by the policy's own rule, at most 5 % dearer, with machines as large; each at its own bid.
 func TestTierMLOffersEquallyGoodPools(t *testing.T) {
 	restlessPool := pool("xlarge", restless()...)
 	restlessPool.Pool.Zone = "a"
@@ -65,7 +65,7 @@ func TestTierMLOffersZonesOnDemand(t *testing.T) {
 	}
 }
 
-// A switch goes to the one pool that its reason is about.
+// A switch goes to the single pool that its reason names.
 func TestSwitchNamesOnePool(t *testing.T) {
 	s := switching()
 	twin := s.Pools[1]
@@ -76,7 +76,7 @@ func TestSwitchNamesOnePool(t *testing.T) {
 	}
 }
 
-// The provider spreads the fleet; what it chose is not left for what it might have chosen.
+// The provider spreads the fleet; the policy does not leave what it chose for another pool that it might have chosen.
 func TestCapacityLetsTheProviderChoose(t *testing.T) {
 	s := capacityState(priced("xlarge", "a", 0.309), priced("xlarge", "b", 0.30), priced("2xlarge", "c", 0.30), priced("xlarge", "d", 0.33))
 	s.Chooses = true
@@ -91,7 +91,7 @@ func TestCapacityLetsTheProviderChoose(t *testing.T) {
 		t.Fatalf("%+v", plan.Acquire)
 	}
 	for _, c := range []struct {
-		share float64 // of the pool that is held
+		share float64 // of the held pool
 		moves bool
 	}{{0.309, false}, {0.325, false}, {0.345, true}} {
 		s.Pools[0] = priced("xlarge", "a", c.share)
@@ -103,7 +103,7 @@ func TestCapacityLetsTheProviderChoose(t *testing.T) {
 	}
 }
 
-// Where bids are made so that some evictions come on purpose, each pool is bought from by itself.
+// Where bids deliberately allow some evictions, each pool is bought from separately.
 func TestCostPerWorkOffersWhereSecondsAreBilled(t *testing.T) {
 	same := func(int, int) float64 { return 0.3 }
 	a, b := week("xlarge", same), week("xlarge", same)
@@ -122,8 +122,8 @@ func TestCostPerWorkOffersWhereSecondsAreBilled(t *testing.T) {
 	}
 }
 
-// Whatever the market: a policy that may offer buys as many of the same pool at the same bid first as one that may not, unless it
-// spreads by itself; and what it offers can be bought from, at its bid, once each, in machines that count for as much.
+// In any market: a policy that may offer pools first buys the same number in the same pool at the same bid as one that may not, unless it
+// spreads by itself; and its offers can be bought, at their bids, once each, in machines of equal weight.
 func TestOffersCanBeBought(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var pools []Candidate
@@ -172,7 +172,7 @@ func TestOffersCanBeBought(t *testing.T) {
 	})
 }
 
-// A limit by the hour has room for the dearest of the pools from which the provider may take machines.
+// An hourly limit has room for the dearest of the pools from which the provider may take machines.
 func TestHourlyLimitCountsTheDearestChoice(t *testing.T) {
 	s := state(10, priced("xlarge", "a", 0.100), priced("xlarge", "b", 0.104))
 	s.Job.PerHour, s.Chooses = usdOf(1.0/0.95+1e-6), true // for ten of the cheaper pool

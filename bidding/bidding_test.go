@@ -39,7 +39,7 @@ func history(size string, pairs ...float64) *market.History {
 	return market.NewHistory(points)
 }
 
-// now is two days after the start of the histories.
+// nowMinute is two days after the start of the histories.
 const nowMinute = 48 * 60
 
 // calm crossed the on-demand price once, restless every two hours.
@@ -47,7 +47,7 @@ func calm() []float64 { return []float64{0, 0.1, 24 * 60, 1.5, 24*60 + 10, 0.1} 
 
 func restless() []float64 { return append(crossing(2, 48), nowMinute, 0.1) }
 
-// crossing returns a history until an hour that crossed the on-demand price so often.
+// crossing returns a history until an hour that crossed the on-demand price with this period.
 func crossing(every, until float64) (pairs []float64) {
 	for hour := 0.0; hour < until; hour += every {
 		pairs = append(pairs, hour*60, 0.1, (hour+every)*60-10, 1.2)
@@ -168,7 +168,7 @@ func TestTriesTheNextPoolWithoutCapacity(t *testing.T) {
 	}
 }
 
-// TestNoSwitch changes one thing of a state in which a switch is due.
+// TestNoSwitch changes one aspect of a state in which a switch is due.
 func TestNoSwitch(t *testing.T) {
 	if plan := (TierML{}).Plan(switching()); plan.Switch == nil {
 		t.Fatalf("no switch is due to begin with: %s", plan.Why)
@@ -298,7 +298,7 @@ func transform(s State, factor market.USD, shift time.Duration) State {
 	return other
 }
 
-// choices returns what a plan does, without the prices and words.
+// choices returns a plan's actions, without prices and reasons.
 func choices(p Plan) string {
 	var b strings.Builder
 	for _, a := range p.Acquire {
@@ -341,7 +341,7 @@ func TestMetamorphic(t *testing.T) {
 	})
 }
 
-// checkPlan checks facts that hold for every plan.
+// checkPlan checks properties of every plan.
 func checkPlan(t *rapid.T, s State, plan Plan) {
 	if len(plan.Considered) != len(s.Pools) || plan.Why == "" {
 		t.Fatalf("%d pools considered of %d, why %q", len(plan.Considered), len(s.Pools), plan.Why)
@@ -388,7 +388,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// TestBriefPlans: a plan in brief has the same steps; what it leaves out are words.
+// TestBriefPlans: a brief plan has the same steps; only words are missing.
 func TestBriefPlans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)

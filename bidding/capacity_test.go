@@ -78,8 +78,8 @@ func TestCapacitySpreads(t *testing.T) {
 	}
 }
 
-// TestSpreadIsWorthWhatItSaves: in the mean a spread saves BulkLoss at each eviction of the cheapest pool. Pools that last
-// get no share of it for two thirds of a percent; pools at the same price cost nothing to spread over.
+// TestSpreadIsWorthWhatItSaves: on average a spread saves BulkLoss at each eviction of the cheapest pool. Long-lived pools get no share of
+// it at a price difference of two thirds of a percent; spreading over pools at the same price is free.
 func TestSpreadIsWorthWhatItSaves(t *testing.T) {
 	lasting := market.Lifetimes{Machines: 10, Watched: 2000 * time.Hour}
 	for _, c := range []struct {
@@ -168,8 +168,7 @@ func TestCapacityKeepsDeadlines(t *testing.T) {
 	}
 }
 
-// TestCapacityWeighsFees: traffic is paid in zones other than that of the reliable machines, so that these must be as much
-// cheaper.
+// TestCapacityWeighsFees: traffic costs money in zones other than that of the reliable machines, so these must be cheaper by that much.
 func TestCapacityWeighsFees(t *testing.T) {
 	home, abroad := priced("xlarge", "a", 0.30), priced("xlarge", "b", 0.29)
 	for book, want := range map[string]string{"ec2-now": "b", "ec2-now+disk=20x0.08": "b", "ec2-now+traffic=0.5x0.01@a": "a"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// week returns a pool with prices at every 20 minutes for eight days, given as a share of the on-demand price by the hour of
-// the history and the third of it.
+// week returns a pool with prices every 20 minutes for eight days, as shares of the on-demand price by the hour of the history and its
+// third.
 func week(size string, share func(hour, third int) float64) Candidate {
 	var pairs []float64
 	for i := range 8 * 24 * 3 {
@@ -171,8 +171,8 @@ func TestCostPerWorkBySecond(t *testing.T) {
 	}
 }
 
-// TestForecastOfTheHour: it is made once an hour and does not depend on which run asks first: runs that begin a
-// minute apart share it.
+// TestForecastOfTheHour: it is made once an hour and does not depend on which run requests it first: runs that begin a minute apart share
+// it.
 func TestForecastOfTheHour(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -196,7 +196,7 @@ func TestForecastOfTheHour(t *testing.T) {
 	}
 }
 
-// TestCostPerWorkMetamorphic: all prices doubled give the same choices at twice the bids, a day later the same plan.
+// TestCostPerWorkMetamorphic: doubled prices give the same choices at twice the bids, and a day later the same plan.
 func TestCostPerWorkMetamorphic(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -240,8 +240,8 @@ func TestCostPerWorkWithoutAPast(t *testing.T) {
 	}
 }
 
-// TestLastHourUsesFewestMachines: at the end of its paid hour a fleet with a quarter of an hour's work left
-// keeps only as many machines as do it within the next hour; and none when what is paid for suffices.
+// TestLastHourUsesFewestMachines: at the end of its paid hour a fleet with a quarter of an hour's work left keeps only enough machines to
+// finish it within the next hour; and none if the paid time suffices.
 func TestLastHourUsesFewestMachines(t *testing.T) {
 	s := budgeted(t, week("xlarge", func(int, int) float64 { return 0.2 }))
 	s = hold(s, 57*time.Minute+30*time.Second, types["xlarge"].OnDemand) // the last moment: 2 min before its end, and a margin
@@ -251,8 +251,8 @@ func TestLastHourUsesFewestMachines(t *testing.T) {
 		give      int
 		whyPrefix string
 	}{
-		{5, 0, "kept"},       // all of it
-		{1, 0, "kept"},       // all of it: the hour has 58 minutes
+		{5, 0, "kept"},       // all
+		{1, 0, "kept"},       // all: the hour has 58 minutes
 		{0.5, 4, "kept"},     // 6 machines do it in 52 minutes, 5 would take more than an hour
 		{0.25, 7, "kept"},    // 3 do it
 		{0.005, 10, "10 of"}, // half a minute is paid for
@@ -272,8 +272,8 @@ func TestLastHourUsesFewestMachines(t *testing.T) {
 	}
 }
 
-// TestFewMachinesForLittleWork: what is bought for little work is no more than does it within the hour, and nothing when
-// machines that are held will have done it in time.
+// TestFewMachinesForLittleWork: for little work only enough machines are bought to do it within the hour, and none if the held machines
+// will finish it in time.
 func TestFewMachinesForLittleWork(t *testing.T) {
 	s := budgeted(t, week("xlarge", func(int, int) float64 { return 0.2 }))
 	s.Job.Done = s.Job.Work - 0.25*10*4

@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// gamble is a job with a deadline on a market that a test draws: one machine, spot or on demand, in a world so simple
-// that every rule of Can't Be Late (NSDI 24, section 3.2) can be seen in it.
+// gamble is a job with a deadline on a market that a test draws: one machine, spot or on demand, in a world so simple that it shows every
+// rule of Can't Be Late (NSDI 24, section 3.2).
 type gamble struct {
 	t      rapid.TB
 	policy Policy
@@ -23,16 +23,16 @@ type gamble struct {
 	job    Job
 	total  time.Duration
 	done   time.Duration
-	fleet  int // candidate that is held; -1 = none
+	fleet  int // held candidate; -1 = none
 	bought time.Time
 	cost   float64 // in hours on demand
 
-	// Where saving takes time (job.SaveTime), what is not saved is lost with the machines.
+	// If saving takes time (job.SaveTime), unsaved work is lost with the machines.
 	saved     time.Duration
 	saveEvery time.Duration
-	saveAt    time.Time // the next checkpoint begins; zero = none does
-	saveEnds  time.Time // of the one that is on its way; zero = none is
-	onDemand  int       // checkpoints taken there, but for the last one
+	saveAt    time.Time // when the next checkpoint begins; zero = none does
+	saveEnds  time.Time // when the current one ends; zero = there is none
+	onDemand  int       // checkpoints taken there, except the last one
 
 	choices []string
 }
@@ -58,7 +58,7 @@ func newGamble(t rapid.TB, policy Policy, work, slack, change time.Duration, nex
 
 func (g *gamble) ready() time.Time { return g.bought.Add(g.job.Startup) }
 
-// run plays to the end of the work, or until long after the deadline.
+// run simulates to the end of the work, or until long after the deadline.
 func (g *gamble) run() {
 	for steps := 0; g.saved < g.total; steps++ {
 		if steps > 100000 || g.now.After(g.job.Deadline.Add(100*time.Hour)) {
@@ -68,7 +68,7 @@ func (g *gamble) run() {
 		until := g.now.Add(time.Hour)
 		if again := g.ask(); !again.IsZero() && again.Before(until) {
 			until = again
-			if !again.After(g.now) { // it took so long to save
+			if !again.After(g.now) { // saving took that long
 				until = g.now.Add(time.Second)
 			}
 		}
@@ -79,7 +79,7 @@ func (g *gamble) run() {
 	}
 }
 
-// market lets spot machines come and go.
+// market makes spot machines come and go.
 func (g *gamble) market() {
 	for len(g.next) > 0 && !g.next[0].At.After(g.now) {
 		if err := g.past.Add(market.AvailabilityPoint{At: g.now, Count: g.next[0].Count}); err != nil {
@@ -92,12 +92,12 @@ func (g *gamble) market() {
 	}
 }
 
-// giveUp ends the fleet, and what it has not saved.
+// giveUp ends the fleet, and discards unsaved work.
 func (g *gamble) giveUp() {
 	g.fleet, g.done, g.saveAt, g.saveEnds = -1, g.saved, time.Time{}, time.Time{}
 }
 
-// ask does what the policy wants.
+// ask carries out the policy's plan.
 func (g *gamble) ask() time.Time {
 	s := State{Now: g.now, Want: Want{Machines: 1}, Job: g.job, Pools: g.pools}
 	s.Job.Done, s.Job.Saved = 8*g.done.Hours(), 8*g.saved.Hours()
@@ -123,7 +123,7 @@ func (g *gamble) ask() time.Time {
 		if a.Pool.Class == market.Spot {
 			if up, known := g.past.At(g.now); known && up == 0 {
 				if g.job.SaveTime > 0 {
-					return g.now.Add(time.Second) // it was gone while the fleet before it saved
+					return g.now.Add(time.Second) // it was lost while the previous fleet saved
 				}
 				g.t.Fatalf("at %s it buys spot that cannot be had", g.now.Sub(start))
 			}
@@ -138,7 +138,7 @@ func (g *gamble) ask() time.Time {
 	return plan.AskAgain
 }
 
-// part saves before a fleet is given up, as long as it is there.
+// part saves before a fleet is given up, if it still exists.
 func (g *gamble) part() {
 	for end := g.now.Add(g.job.SaveTime); g.fleet >= 0 && g.now.Before(end) && g.done > g.saved; g.market() {
 		until := end
@@ -160,14 +160,14 @@ func (g *gamble) price() float64 {
 	return 1
 }
 
-// pass lets time pass, or until the work is done and saved.
+// pass advances time, at most until the work is done and saved.
 func (g *gamble) pass(until time.Time) {
 	for g.now.Before(until) && g.saved < g.total {
 		g.pass1(until)
 	}
 }
 
-// pass1 proceeds to the next thing that happens to the fleet.
+// pass1 proceeds to the next event of the fleet.
 func (g *gamble) pass1(until time.Time) {
 	next := until
 	by := func(t time.Time) {
@@ -216,8 +216,8 @@ func drawMarket(t *rapid.T, length time.Duration) (points []market.AvailabilityP
 	return points
 }
 
-// TestNoDeadlineIsMissed: whatever the market does, a deadline that can be met at the start is met, by both policies, whether saving
-// takes time or not. What is needed at the start is the work, a changeover, the last checkpoint and the margin.
+// TestNoDeadlineIsMissed: whatever the market does, a deadline that can be met at the start is met, by both policies, whether saving takes
+// time or not. The start must leave time for the work, a changeover, the last checkpoint and the margin.
 func TestNoDeadlineIsMissed(t *testing.T) {
 	known := NewStrategies()
 	rapid.Check(t, func(t *rapid.T) {
@@ -249,12 +249,11 @@ func TestNoDeadlineIsMissed(t *testing.T) {
 	})
 }
 
-// TestNoCheckpointsOnDemand: an on-demand fleet saves nothing before the end, so that the deadline that leaves no more than that is
-// met.
+// TestNoCheckpointsOnDemand: an on-demand fleet saves nothing before the end, so a deadline that leaves time only for that is met.
 func TestNoCheckpointsOnDemand(t *testing.T) {
 	const work, change, save = 8 * time.Hour, 5 * time.Minute, 20 * time.Second
 	never := []market.AvailabilityPoint{{At: start, Count: 0}}
-	for _, every := range []time.Duration{0, time.Hour} { // the policy's interval, and the job's own, which it reckons with
+	for _, every := range []time.Duration{0, time.Hour} { // the policy's interval, and the job's own, which it uses
 		slack := change + change/50 + 12*time.Second + save
 		if every > 0 {
 			slack += 9 * save
@@ -268,8 +267,8 @@ func TestNoCheckpointsOnDemand(t *testing.T) {
 	}
 }
 
-// TestSpotIsLeftInTime: spot machines whose loss would undo too much are left for on-demand ones at the last moment, with what they
-// have done.
+// TestSpotIsLeftInTime: spot machines whose loss would undo too much are replaced by on-demand ones at the last moment, without losing
+// work.
 func TestSpotIsLeftInTime(t *testing.T) {
 	t.Run("bought while they work", func(t *testing.T) { spotIsLeftInTime(t, 0) })
 	t.Run("with room for one fleet an hour", func(t *testing.T) { spotIsLeftInTime(t, market.Dollar*11/10) })
@@ -278,7 +277,7 @@ func TestSpotIsLeftInTime(t *testing.T) {
 func spotIsLeftInTime(t *testing.T, perHour market.USD) {
 	const work, change, save = 4 * time.Hour, 5 * time.Minute, time.Minute
 	g := newGamble(t, Deadline{}, work, 2*time.Hour, change, []market.AvailabilityPoint{{At: start, Count: 1}})
-	g.job.SaveTime, g.job.SaveEvery = save, 100*time.Hour // which is to say never
+	g.job.SaveTime, g.job.SaveEvery = save, 100*time.Hour // in effect never
 	g.job.PerHour = perHour
 	g.run()
 	if len(g.choices) < 2 || perHour == 0 && g.choices[1] != "on-demand" || g.now.After(g.job.Deadline) {
@@ -289,8 +288,7 @@ func spotIsLeftInTime(t *testing.T, perHour market.USD) {
 	}
 }
 
-// The rules of Can't Be Late, section 5.2.2, one after the other on a market that shows them: 10 hours of work in 20, a
-// changeover of 12 minutes.
+// The rules of Can't Be Late, section 5.2.2, in sequence on a market that shows them: 10 hours of work in 20, a changeover of 12 minutes.
 func TestPaperUniformProgress(t *testing.T) {
 	const work, slack, change = 10 * time.Hour, 10 * time.Hour, 12 * time.Minute
 	at := func(minutes int, count int) market.AvailabilityPoint {
@@ -298,8 +296,8 @@ func TestPaperUniformProgress(t *testing.T) {
 	}
 	g := newGamble(t, UniformProgress{}, work, slack, change, []market.AvailabilityPoint{at(0, 0), at(60, 1), at(70, 0), at(300, 1)})
 	g.run()
-	// Idle and behind at once: on demand; ahead by two changeovers after 12 min x 2 of lead and the changeover: idle, as
-	// there is no spot; and so on until spot is there to stay.
+	// Idle and immediately behind: on demand; ahead by two changeovers after 12 min x 2 of lead and the changeover: idle, as there is no
+	// spot; and so on until spot remains available.
 	if len(g.choices) < 4 || g.choices[0] != "on-demand" || g.choices[len(g.choices)-1] != "spot" {
 		t.Errorf("bought %v", g.choices)
 	}
@@ -318,8 +316,8 @@ func TestPaperUniformProgress(t *testing.T) {
 	}
 }
 
-// TestUniformProgressUsesPaidHours: on demand by the second it leaves for spot once it is ahead, after 48 minutes and 5 seconds; by the hour at the end of
-// the hour.
+// TestUniformProgressUsesPaidHours: billed by the second it leaves on demand for spot once it is ahead, after 48 minutes and 5 seconds;
+// billed by the hour at the end of the hour.
 func TestUniformProgressUsesPaidHours(t *testing.T) {
 	for increment, want := range map[time.Duration]time.Duration{0: 49 * time.Minute, time.Hour: time.Hour} {
 		g := newGamble(t, UniformProgress{}, 10*time.Hour, 10*time.Hour, 12*time.Minute,
@@ -332,7 +330,7 @@ func TestUniformProgressUsesPaidHours(t *testing.T) {
 	}
 }
 
-// leavesOf notes for how long on-demand machines are paid that are given up.
+// leavesOf records how much paid time on-demand machines have left when they are given up.
 type leavesOf struct {
 	Deadline
 	paid *[]time.Duration
@@ -346,7 +344,7 @@ func (l leavesOf) Plan(s State) Plan {
 	return plan
 }
 
-// TestDeadlineSavesInPaidHours: machines billed by the hour are left while the checkpoint before that is paid for.
+// TestDeadlineSavesInPaidHours: machines billed by the hour are left while the preceding checkpoint still falls into paid time.
 func TestDeadlineSavesInPaidHours(t *testing.T) {
 	var paid []time.Duration
 	const save = 4 * time.Minute
@@ -361,7 +359,7 @@ func TestDeadlineSavesInPaidHours(t *testing.T) {
 	}
 }
 
-// TestShortJobsDoNotPayTwice: of work that an hour on demand does, spot machines are tried only where they cost half as much or less.
+// TestShortJobsDoNotPayTwice: for work that takes an hour on demand, spot machines are tried only if they cost half as much or less.
 func TestShortJobsDoNotPayTwice(t *testing.T) {
 	for price, want := range map[market.USD]string{4 * market.Dollar / 10: "spot", 6 * market.Dollar / 10: "on-demand"} {
 		for _, policy := range []Policy{UniformProgress{}, Deadline{}, SkyNomad{}} {
@@ -375,7 +373,7 @@ func TestShortJobsDoNotPayTwice(t *testing.T) {
 	}
 }
 
-// TestDeadlineUnderABudget: on demand is not bought when the budget does not allow to finish there.
+// TestDeadlineUnderABudget: on demand is not bought if the budget does not allow finishing there.
 func TestDeadlineUnderABudget(t *testing.T) {
 	never := []market.AvailabilityPoint{{At: start, Count: 0}, {At: start.Add(9 * time.Hour), Count: 1}}
 	g := newGamble(t, Deadline{}, 4*time.Hour, 2*time.Hour, 6*time.Minute, never)

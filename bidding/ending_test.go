@@ -26,7 +26,7 @@ func nearEnd(t *testing.T, beforeEnd time.Duration, after float64) State {
 	return s
 }
 
-// No more machines stay for another hour than the rest of the work pays for.
+// No more machines stay for another hour than the remaining work pays for.
 func TestMachinesLeaveAtTheEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		before  time.Duration
@@ -61,7 +61,7 @@ func TestMachinesLeaveAtTheEnd(t *testing.T) {
 	}
 }
 
-// Those whose work is dearest leave first, whatever their zones are called.
+// Machines with the dearest work leave first, whatever their zones are called.
 func TestTheDearestLeaveAtTheEnd(t *testing.T) {
 	for _, zones := range [][2]string{{"a", "b"}, {"b", "a"}} {
 		s := nearEnd(t, 2*time.Minute, 6.4) // of which 21 machines are kept
@@ -86,7 +86,7 @@ func TestTheDearestLeaveAtTheEnd(t *testing.T) {
 	}
 }
 
-// What is lost near the end is replaced by no more than the rest of the work pays for; long before it by all.
+// Losses near the end are replaced only as far as the remaining work pays for; long before it completely.
 func TestFewAreBoughtNearTheEnd(t *testing.T) {
 	for after, want := range map[float64]int{-1: 0, 0.99: 8, 6.4: 21, 640: 64} {
 		s := nearEnd(t, 30*time.Minute, after)
@@ -102,7 +102,8 @@ func TestFewAreBoughtNearTheEnd(t *testing.T) {
 	}
 }
 
-// The end is left alone by policies that see to it, where seconds are billed, where the work is not known, and where leaving takes long.
+// The end is left alone for policies that handle it themselves, where seconds are billed, where the work is unknown, and where leaving
+// takes long.
 func TestEndsThatAreLeftAlone(t *testing.T) {
 	s := nearEnd(t, 2*time.Minute, 1)
 	for name, change := range map[string]func(*State) Policy{
@@ -121,8 +122,8 @@ func TestEndsThatAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A fleet that is paid for until the work is done is not left, neither one on demand as spot comes back nor one that another pool outlasts;
-// one that must be paid again is.
+// A fleet that is paid for until the work is done is not left, neither on demand when spot comes back nor one that another pool outlasts; a
+// fleet that must be paid again is.
 func TestPaidMachinesAreKept(t *testing.T) {
 	onDemand := state(10, onDemandPool("xlarge"), pool("xlarge", 0, 2.0, nowMinute-6, 0.2))
 	onDemand.Held = []Allocation{{Pool: onDemand.Pools[0].Pool, Count: 10, Ready: 10}}

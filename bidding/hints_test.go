@@ -32,7 +32,7 @@ func TestEvictionPrior(t *testing.T) {
 	}
 }
 
-// A score of 5 is one refusal for each launch that is met, and is half forgotten after an hour; a machine of our own ends it.
+// A score of 5 is one refusal for each successful launch, and is half forgotten after an hour; one of our own machines resets it.
 func TestLaunchWait(t *testing.T) {
 	h := Hints{Placement: Hint{Value: 5, At: start}}
 	for _, c := range []struct {
@@ -65,9 +65,8 @@ func TestLaunchWait(t *testing.T) {
 	})
 }
 
-// TestCapacityByPlacement: of two pools that are alike, the fleet begins in the one whose launches are likelier to be met, and a
-// pool that is a little cheaper is passed over when its launches are not; an hour later it is not any more, and what our own
-// machines live for counts more than either.
+// TestCapacityByPlacement: of two equal pools, the fleet begins in the one whose launches are likelier to succeed, and a slightly cheaper
+// pool is passed over if its launches are not; an hour later it no longer is, and our own machines' lifetimes count more than either.
 func TestCapacityByPlacement(t *testing.T) {
 	first := func(s State) string {
 		plan := Capacity{Spread: 1}.Plan(s)
@@ -84,7 +83,7 @@ func TestCapacityByPlacement(t *testing.T) {
 	if got := first(alike); got != "b" {
 		t.Errorf("by scores of 3 and 9: %s", got)
 	}
-	alike.Job.Upkeep = 0 // nothing costs while launches are tried: the score still settles a tie
+	alike.Job.Upkeep = 0 // nothing costs money while launches are tried: the score still settles a tie
 	if got := first(alike); got != "b" {
 		t.Errorf("by scores of 3 and 9, without reliable machines: %s", got)
 	}
@@ -109,8 +108,8 @@ func TestCapacityByPlacement(t *testing.T) {
 	}
 }
 
-// Where there are no bids, tierml prefers the pool that is reported to keep machines longer, if work costs about the same; where
-// bids are made, prices tell.
+// Where there are no bids, tierml prefers the pool that is reported to keep machines longer, if work costs about the same; where bids are
+// made, prices show it.
 func TestTierMLPrefersPoolsWithFewerReportedEvictions(t *testing.T) {
 	for name, c := range map[string]struct {
 		terms  market.Terms

@@ -33,7 +33,7 @@ func TestHourlyLimitBuysFewer(t *testing.T) {
 	}
 }
 
-// What is held is not topped up by single machines as a price falls, nor is room taken that warned machines still cost.
+// Held machines are not supplemented by single ones as a price falls, nor is budget used that warned machines still cost.
 func TestHourlyLimitCountsHeldMachines(t *testing.T) {
 	s := state(10, pool("xlarge", calm()...))
 	s.Job.PerHour = usdOf(0.7) // 0.665 to be used
@@ -51,7 +51,7 @@ func TestHourlyLimitCountsHeldMachines(t *testing.T) {
 	}
 }
 
-// A move takes two fleets for a while, and is left out as a whole when there is no room for both.
+// A move takes two fleets for a while, and is skipped entirely if there is no room for both.
 func TestHourlyLimitAndSwitch(t *testing.T) {
 	s := switching()
 	if plan := Ask(TierML{}, s); plan.Switch == nil {
@@ -107,7 +107,7 @@ func TestHourlyLimitHolds(t *testing.T) {
 	})
 }
 
-// What the limit leaves room for is bought as far as it makes the job faster: a clock takes as long as the machine with the most splits.
+// Within the limit machines are bought only if they make the job faster: a clock takes as long as the machine with the most splits.
 func TestPerHourBuysNoIdleMachines(t *testing.T) {
 	for _, test := range []struct{ splits, room, bought int }{{0, 30, 30}, {64, 32, 32}, {64, 31, 22}, {64, 30, 22}, {64, 22, 22}, {64, 21, 16}, {256, 30, 29}} {
 		s := sorted(state(40, pool("xlarge", calm()...)))
@@ -128,7 +128,8 @@ func TestPerHourBuysNoIdleMachines(t *testing.T) {
 	}
 }
 
-// A purchase is cut to what the budget pays for, the first hour of each machine, and the run ends when nothing is held and that is nothing.
+// A purchase is cut to what the budget pays for, the first hour of each machine, and the run ends when nothing is held and it pays for
+// nothing.
 func TestBudgetBuysWhatItPaysFor(t *testing.T) {
 	rules, err := market.Rules("ec2-2017")
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// TestMetamorphicOfAll: nothing is decided otherwise, under any policy, when all prices and what was spent are doubled, all times are shifted
-// by days, the zones have other names, a zone is there twice, there is a pool that no policy should want, or no reasons are wanted. A decision is what Ask makes of
-// a policy: with what the promise, the end of the job and the hourly limit make of it. `make metamorphic` tries 10,000 cases.
+// TestMetamorphicOfAll: no decision changes, under any policy, if all prices and the money spent are doubled, all times are shifted by
+// days, the zones are renamed, a zone is duplicated, an undesirable pool is added, or no reasons are requested. A decision is what Ask
+// makes of a policy's plan: including the promise, the end of the job and the hourly limit. `make metamorphic` tries 10,000 cases.
 func TestMetamorphicOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := drawWeek(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))
@@ -55,7 +55,7 @@ func TestMetamorphicOfAll(t *testing.T) {
 	})
 }
 
-// billed returns a state with what is due: at a share of what the promise leaves for it, where one is made, and growing by what is held.
+// billed returns a state with spending: at a share of what the promise allows, if one is made, and growing with the held machines.
 func billed(s State, p Policy, share float64) State {
 	now, due := s.Now, 0.0
 	if pr, promised := promiseOf(p, &s, s.Want); promised {
@@ -67,7 +67,7 @@ func billed(s State, p Policy, share float64) State {
 	return s
 }
 
-// drawWeek draws pools of three zones over a week and more, with prices of which no two are equal, and machines held in one.
+// drawWeek draws pools of three zones over more than a week, with all prices different, and machines held in one.
 func drawWeek(t *rapid.T, random *rand.Rand) State {
 	terms := rapid.SampledFrom([]string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot"}).Draw(t, "rules")
 	rules, err := market.Rules(terms)
@@ -116,7 +116,7 @@ func drawWeek(t *rapid.T, random *rand.Rand) State {
 			c := pool(size)
 			c.Pool.Zone, c.Pool.Class, c.History = "a", market.OnDemand, market.Constant(c.Type.OnDemand)
 			if size == "2xlarge" {
-				c.Type.OnDemand++ // else its work costs as much
+				c.Type.OnDemand++ // otherwise its work costs as much
 				c.History = market.Constant(c.Type.OnDemand)
 			}
 			s.Pools = append(s.Pools, c)
@@ -137,7 +137,7 @@ func sorted(s State) State {
 	return s
 }
 
-// decisions returns a plan's steps without prices and words, by the zones' names of before, and for how long they are afforded.
+// decisions returns a plan's steps without prices and reasons, with the zones' original names, and for how long they are affordable.
 func decisions(s State, p Plan, names map[string]string) string {
 	var steps []string
 	named := func(pool market.Pool) market.Pool {
@@ -200,10 +200,10 @@ func of(s State, zone string) Candidate {
 	return c
 }
 
-// twinOf returns a pool with the prices of another, after it in order.
+// twinOf returns a pool with the prices of another, and after it in order.
 func twinOf(s State) Candidate { return of(s, "zz") }
 
-// absurd is calm, and costs a hundred times what others do; on demand even more.
+// absurd is calm, and costs a hundred times as much as others; on demand even more.
 func absurd(s State) Candidate {
 	c := of(s, "absurd")
 	c.Pool.Type, c.Type.Name = "p9.metal", "p9.metal"
@@ -219,14 +219,14 @@ func slow(s State) Candidate {
 	return c
 }
 
-// unpriced returns a pool of which nothing is known.
+// unpriced returns a pool about which nothing is known.
 func unpriced(s State) Candidate {
 	c := of(s, "unpriced")
 	c.History = market.NewHistory(nil)
 	return c
 }
 
-// full is dearer than its on-demand price, always.
+// full is always dearer than its on-demand price.
 func full(s State) Candidate {
 	c := of(s, "full")
 	c.History = market.NewHistory([]market.PricePoint{{At: start, Price: 2 * c.Type.OnDemand}})

@@ -7,9 +7,9 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// The tests of this file each restate one rule of TierML (CMU-PDL-16-102), by the part of the paper that gives it.
+// The tests of this file each restate one rule of TierML (CMU-PDL-16-102), named by its part of the paper.
 
-// On bids: they are the on-demand price. More would pay for machines that on-demand gives for less.
+// On bids: they are the on-demand price. A higher bid would pay for machines that on-demand offers for less.
 func TestPaperBidsTheOnDemandPrice(t *testing.T) {
 	s := state(10, pool("xlarge", calm()...), pool("2xlarge", calm()...))
 	for i, a := range append(TierML{}.Plan(s).Acquire, TierML{NeverSwitch: true}.Plan(s).Acquire...) {
@@ -178,7 +178,7 @@ func TestPaperCheckpointTakesTheCheapestMarket(t *testing.T) {
 	}
 }
 
-// A whole fleet on demand stays whatever prices do, so that no price is a reason to ask; one on spot machines saves by the latest prices.
+// A whole fleet on demand stays whatever prices do, so no price is a reason to ask; one on spot machines saves by the latest prices.
 func TestCheckpointOnDemandIsSettled(t *testing.T) {
 	demand := pool("2xlarge")
 	demand.Pool.Class, demand.History = market.OnDemand, market.Constant(demand.Type.OnDemand)
@@ -202,7 +202,7 @@ func TestCheckpointOnDemandIsSettled(t *testing.T) {
 	}
 }
 
-// Flint (EuroSys 16, section 3) checkpoints every sqrt(2 x delta x MTTF): there is no better interval, to first order.
+// Flint (EuroSys 16, section 3) checkpoints every sqrt(2 x delta x MTTF): to first order, no interval is better.
 func TestPaperFlintInterval(t *testing.T) {
 	const save, mttf = 2 * time.Minute, 50 * time.Hour
 	best := CheckpointInterval(save, mttf)
@@ -225,8 +225,8 @@ func TestPaperFlintInterval(t *testing.T) {
 
 // The tests below restate rules of BidBrain, the resource manager of Proteus (Harlap et al., EuroSys 2017), section 4.
 
-// On free compute time: an hour in which the provider takes the machines back costs nothing, so that a bid which is
-// often exceeded late in the hour is worth more than a safe one.
+// On free compute time: an hour in which the provider takes the machines back costs nothing, so a bid that is often exceeded late in the
+// hour is worth more than a safe one.
 func TestPaperBidsForFreeHours(t *testing.T) {
 	rises := week("xlarge", func(_, third int) float64 { return 0.2 + 0.01*float64(third) }) // and falls at each full hour
 	s := budgeted(t, rises)
@@ -246,8 +246,8 @@ func TestPaperBidsForFreeHours(t *testing.T) {
 	}
 }
 
-// On the end of each paid hour: an allocation is kept if its next hour is worth its price, and given up otherwise; not
-// before, as the hour is paid.
+// On the end of each paid hour: an allocation is kept if its next hour is worth its price, and given up otherwise; but not earlier, as the
+// hour is paid.
 func TestPaperDecidesAtTheEndOfThePaidHour(t *testing.T) {
 	dear := func(from int) func(int, int) float64 {
 		return func(hour, _ int) float64 {
@@ -282,8 +282,8 @@ func TestPaperDecidesAtTheEndOfThePaidHour(t *testing.T) {
 	}
 }
 
-// On cost per work: of two pools the one whose work costs less, also when the other asks less per machine or keeps it
-// longer; with declared rates by those.
+// On cost per work: of two pools the one with the cheaper work, even if the other costs less per machine or keeps it longer; declared rates
+// take precedence.
 func TestPaperChoosesByCostPerWork(t *testing.T) {
 	flat := func(share float64) func(int, int) float64 { return func(int, int) float64 { return share } }
 	s := budgeted(t, week("2xlarge", flat(0.30)), week("xlarge", flat(0.31)))

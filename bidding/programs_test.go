@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Programs are run by the policies without a reliable tier. On demand that is a fleet of the cheapest type on demand, however cheap spot
+// Programs run under the policies without a reliable tier. On demand that is a fleet of the cheapest on-demand type, however cheap spot
 // machines are.
 func TestPoliciesForPrograms(t *testing.T) {
 	want := []string{"capacity", "checkpoint", "checkpoint-aggressive", "cost-per-work", "deadline", "on-demand", "skynomad", "uniform-progress"}
@@ -47,8 +47,8 @@ func TestPoliciesForPrograms(t *testing.T) {
 	}
 }
 
-// Work that machines keep themselves is bought by what is left of it. Spot machines at a third of the price are not worth it when
-// an eviction undoes more than they save: one alone may lose all of a short program, but not of a gang in which each of eight may stop all.
+// Work that machines keep themselves is bought by its remainder. Spot machines at a third of the price are not worth it if an eviction
+// undoes more than they save: one machine may risk losing all of a short program, but not a gang in which each of eight may stop all.
 func TestWorkLostToEvictionsIsCounted(t *testing.T) {
 	rules, err := market.Rules("ec2-now")
 	if err != nil {
@@ -85,7 +85,7 @@ func TestWorkLostToEvictionsIsCounted(t *testing.T) {
 			}
 		}
 	}
-	// A gang is bought whole or not at all; tasks are bought as far as there are machines.
+	// A gang is bought completely or not at all; tasks are bought as far as machines are available.
 	for together, want := range map[bool]int{false: 3, true: 0} {
 		s := state(8, 0, together)
 		s.Pools = s.Pools[1:]

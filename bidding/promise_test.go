@@ -9,7 +9,7 @@ import (
 )
 
 // spending returns a job of ten machines for ten hours, billed by the second, that has cost this many hours of the fleet on demand and done
-// none of the work: undisturbed it costs ten.
+// no work: undisturbed it costs ten.
 func spending(t *testing.T, hours float64) State {
 	t.Helper()
 	rules, err := market.Rules("gce-spot")
@@ -23,7 +23,7 @@ func spending(t *testing.T, hours float64) State {
 	return s
 }
 
-// bought returns the class of what a plan buys.
+// bought returns the class that a plan buys.
 func bought(p Plan) market.Class {
 	if len(p.Acquire) == 0 {
 		return ""
@@ -31,7 +31,7 @@ func bought(p Plan) market.Class {
 	return p.Acquire[0].Pool.Class
 }
 
-// Every policy buys on demand when what is spent plus the rest on demand costs too much, and not before. On-demand itself buys nothing
+// Every policy buys on demand when the money spent plus the rest on demand costs too much, and not before. On-demand itself buys nothing
 // here.
 func TestPromiseHoldsUnderAllPolicies(t *testing.T) {
 	for _, p := range policies {
@@ -50,7 +50,7 @@ func TestPromiseHoldsUnderAllPolicies(t *testing.T) {
 	}
 }
 
-// Work behind a reliable tier is safe; without one only what is saved is.
+// Work behind a reliable tier is safe; without one only saved work is.
 func TestPromiseCountsSavedWork(t *testing.T) {
 	s := spending(t, 5)
 	s.Job.Done = 80
@@ -67,7 +67,7 @@ func TestPromiseCountsSavedWork(t *testing.T) {
 	}
 }
 
-// Spot machines work until those on demand do. A fleet that is needed whole moves at once.
+// Spot machines work until those on demand do. A fleet that only works as a whole moves at once.
 func TestPromiseLeavesSpot(t *testing.T) {
 	s := spending(t, 4.1)
 	onDemand, spot := s.Pools[0].Pool, s.Pools[1].Pool
@@ -88,7 +88,7 @@ func TestPromiseLeavesSpot(t *testing.T) {
 	}
 }
 
-// What is spent is looked at again before the machines can have used up what is left, and not at each price.
+// Spending is checked again before the machines can have used up the remainder, and not at each price.
 func TestPromiseIsLookedAtInTime(t *testing.T) {
 	s := spending(t, 3)
 	plan := Ask(TierML{}, s)
@@ -103,8 +103,8 @@ func TestPromiseIsLookedAtInTime(t *testing.T) {
 	}
 }
 
-// Where hours are billed, what is spent is looked at before the next hour of any machine, of one that serves instead of a reliable tier, too, and
-// not at each second, as fees grow.
+// Where hours are billed, spending is checked before the next hour of any machine, including one that serves instead of a reliable tier,
+// and not every second, as fees grow.
 func TestPromiseIsLookedAtBeforeEachHour(t *testing.T) {
 	s := spending(t, 0)
 	rules, err := market.Rules("ec2-pay-bid")
@@ -123,7 +123,7 @@ func TestPromiseIsLookedAtBeforeEachHour(t *testing.T) {
 	}
 }
 
-// Nothing is promised to a job that may not buy on demand, nor beyond its budget.
+// There is no promise for a job that may not buy on demand, nor beyond its budget.
 func TestPromiseIsNotMade(t *testing.T) {
 	s := spending(t, 4.1)
 	s.Job.Budget, s.Job.Spent = usdOf(100), usdOf(41)
@@ -141,8 +141,8 @@ func TestPromiseIsNotMade(t *testing.T) {
 	}
 }
 
-// Hours of a reliable tier that are paid for ahead do not keep a small job, a third of whose fleet it costs, from a calm spot market; and what takes
-// less time than machines take to start is promised nothing.
+// Prepaid hours of a reliable tier do not keep a small job, a third of whose fleet they cost, from a calm spot market; and a job shorter
+// than machines take to start gets no promise.
 func TestPromiseLeavesRoomToBegin(t *testing.T) {
 	rules, err := market.Rules("ec2-2017")
 	if err != nil {
@@ -162,8 +162,8 @@ func TestPromiseLeavesRoomToBegin(t *testing.T) {
 	}
 }
 
-// Machines that are starting, and have turned out to be dear, are not replaced when they will do the rest within the hour that is paid: both would
-// be paid. Neither does it help when they cannot be kept busy.
+// Machines that are starting, and have turned out to be dear, are not replaced if they will do the rest within the paid hour: both would be
+// paid. Nor is it useful if they cannot be kept busy.
 func TestPromiseKeepsMachinesThatFinishInPaidTime(t *testing.T) {
 	rules, err := market.Rules("ec2-2017")
 	if err != nil {

@@ -17,7 +17,7 @@ func TestMostReliable(t *testing.T) {
 	pool := func(name string, class market.Class) market.Pool {
 		return market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: name, Class: class}
 	}
-	// Above the on-demand price once in every.
+	// Above the on-demand price once per period.
 	spikes := func(every time.Duration) *market.History {
 		var points []market.PricePoint
 		for at := now.Add(-14 * 24 * time.Hour); at.Before(now.Add(-every)); at = at.Add(every) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// regional returns a pool of one p3.2xlarge in a region, which could be had as a list of hours since the start says, in turn: until the
-// first, then not until the second.
+// regional returns a pool of one p3.2xlarge in a region, whose availability alternates at the listed hours since the start: available until
+// the first, then not until the second.
 func regional(t *testing.T, region string, share float64, up bool, hours ...float64) Candidate {
 	t.Helper()
 	kind := market.InstanceType{Name: "p3.2xlarge", VCPU: 8, OnDemand: market.Dollar}
@@ -28,7 +28,7 @@ func regional(t *testing.T, region string, share float64, up bool, hours ...floa
 		Pool: market.Pool{Provider: "ec2", Region: region, Zone: region + "a", Type: kind.Name, Class: market.Spot}}
 }
 
-// nomad returns a job of 10 hours due in 15, some hours after its start, with pools of one on demand in us-east-1 and those given.
+// nomad returns a job of 10 hours due in 15, some hours after its start, with an on-demand pool in us-east-1 and those given.
 func nomad(t *testing.T, hours, done float64, pools ...Candidate) State {
 	t.Helper()
 	rules, err := market.Rules("gce-spot")
@@ -46,7 +46,7 @@ func nomad(t *testing.T, hours, done float64, pools ...Candidate) State {
 	return sorted(s)
 }
 
-// holding has a state hold a candidate's machine.
+// holdingOne makes a state hold a candidate's machine.
 func holdingOne(s State, region string) State {
 	for _, c := range s.Pools {
 		if c.Pool.Region == region && !c.OnDemand() {
@@ -56,7 +56,7 @@ func holdingOne(s State, region string) State {
 	return s
 }
 
-// goes returns the region and class of what a plan buys; "" = nothing.
+// goes returns the region and class that a plan buys; "" = nothing.
 func goes(p Plan) string {
 	if len(p.Acquire) == 0 {
 		return ""
@@ -72,7 +72,7 @@ func TestNelsonAalen(t *testing.T) {
 			t.Errorf("H(%g) = %g, want %g", age, got, want)
 		}
 	}
-	// Ours: no death in no time at all, so an hour is expected; and after ten hours without a death, eleven.
+	// Our addition: without any observation an hour is expected; and after ten hours without a death, eleven.
 	if got := (lives)(nil).expected(0); got != 1 {
 		t.Errorf("nothing seen: %g hours", got)
 	}
@@ -87,7 +87,7 @@ func TestNelsonAalen(t *testing.T) {
 	}
 }
 
-// TestVolatility (section 4.4): deaths of late, sooner than the hazard says, shorten what is expected of a pool; long lives of late do not
+// TestVolatility (section 4.4): recent deaths, sooner than the hazard says, shorten a pool's expected lifetime; recent long lives do not
 // lengthen it.
 func TestVolatility(t *testing.T) {
 	var calm, storm lives
@@ -104,14 +104,14 @@ func TestVolatility(t *testing.T) {
 	if g := storm.volatility(); g < 2 {
 		t.Errorf("five of late: γ* = %g", g)
 	}
-	after := append(append(lives{}, storm[10:]...), calm...) // the storm is long over
+	after := append(append(lives{}, storm[10:]...), calm...) // the storm ended long ago
 	if storm.expected(0) >= after.expected(0) {
 		t.Errorf("in a storm %g hours, after it %g", storm.expected(0), after.expected(0))
 	}
 }
 
-// TestProbes (section 4.3): a pool is seen each hour and now. From 0:30 to 1:30 it was gone, of which one probe tells; at 2:15 for ten minutes,
-// which none does; since 3:10 it is gone again, unknown at 3:50 without a decision then.
+// TestProbes (section 4.3): a pool is probed each hour and now. From 0:30 to 1:30 it was gone, which one probe shows; at 2:15 for ten
+// minutes, which none does; since 3:10 it is gone again, unknown at 3:50 without a decision then.
 func TestProbes(t *testing.T) {
 	s := nomad(t, 3, 0, regional(t, "us-west-2", 0.3, true, 0.5, 1.5, 2.25, 2.4))
 	c := skyCourse{newCourse(s)}
@@ -121,7 +121,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestProgressIsWorthMoreBehind (section 4.5): V = Cod at the start; as much as on demand when as far as planned; more behind, less ahead.
+// TestProgressIsWorthMoreBehind (section 4.5): V = Cod at the start; the on-demand price when on schedule; more behind, less ahead.
 func TestProgressIsWorthMoreBehind(t *testing.T) {
 	for _, c := range []struct{ hours, done, want float64 }{
 		{0, 0, 1}, {7.5, 5, 1}, {7.5, 2.5, 1.5}, {7.5, 7.5, 0.5},

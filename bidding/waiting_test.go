@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// drawOutlook returns a small one: a few steps of work and slack.
+// drawOutlook returns a small outlook: a few steps of work and slack.
 func drawOutlook(t *rapid.T) outlook {
 	rates := func(name string) (r market.SpellRates) {
 		for k := range r {
@@ -30,20 +30,20 @@ func drawOutlook(t *rapid.T) outlook {
 	return o
 }
 
-// twin is the same decision problem, written down as what a fleet is and what may happen to it in a step, and tried out
-// in full: the expected cost in steps on demand of the best that can be done.
+// twin is the same decision problem, defined by a fleet's states and possible events in a step, and solved exhaustively: the minimum
+// expected cost in steps on demand.
 type twin struct {
 	s     *solver
 	known map[standing]float64
 }
 
-// standing is where a job stands.
+// standing is a job's state.
 type standing struct {
 	work, slack int
 	up          bool
 	phase       int
 	fleet       string // "", "spot", "demand"
-	age         int    // steps since the fleet was bought, as far as that matters
+	age         int    // steps since the fleet was bought, as far as they matter
 }
 
 func (w *twin) cost(at standing) float64 {
@@ -61,7 +61,7 @@ func (w *twin) cost(at standing) float64 {
 	return best
 }
 
-// offers returns the cost of each thing that may be done.
+// offers returns the cost of each possible action.
 func (w *twin) offers(at standing) map[string]float64 {
 	out := map[string]float64{}
 	buy := func(fleet string) float64 {
@@ -95,7 +95,7 @@ func (w *twin) offers(at standing) map[string]float64 {
 	return out
 }
 
-// run lets a fleet run for a step.
+// run makes a fleet run for a step.
 func (w *twin) run(at standing) float64 {
 	work, slack := at.work-1, at.slack
 	if at.age < w.s.start {
@@ -122,8 +122,7 @@ func (w *twin) run(at standing) float64 {
 	return price + w.after(next, work, slack, refund)
 }
 
-// after returns the expected cost when the step ends, and the present spell has ended or not. Spot machines that are
-// evicted give back the refund.
+// after returns the expected cost when the step ends, and the current spell has ended or not. Evicted spot machines return the refund.
 func (w *twin) after(at standing, work, slack int, refund float64) float64 {
 	at.work, at.slack = work, slack
 	ends, grows := float64(w.s.down[at.phase]), float64(w.s.grow[at.phase])
@@ -146,7 +145,7 @@ func (w *twin) after(at standing, work, slack int, refund float64) float64 {
 	return ends*ended + (1-ends)*mix(grows, older, at, w.cost)
 }
 
-// mix weighs two costs, without asking for one of no weight.
+// mix weighs two costs, without computing one of weight zero.
 func mix(share float64, a, b standing, cost func(standing) float64) float64 {
 	switch share {
 	case 0:
@@ -157,7 +156,7 @@ func mix(share float64, a, b standing, cost func(standing) float64) float64 {
 	return share*cost(a) + (1-share)*cost(b)
 }
 
-// TestStrategyAgainstItsTwin: the strategy does what costs least when everything is tried.
+// TestStrategyAgainstItsTwin: the strategy takes the action that exhaustive search finds cheapest.
 func TestStrategyAgainstItsTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOutlook(t)
@@ -181,7 +180,7 @@ func TestStrategyAgainstItsTwin(t *testing.T) {
 						this, ok := offers[c.this]
 						that, other := offers[c.that]
 						if !ok || !other || math.Abs(this-that) < 1e-3*(1+that) || math.IsInf(min(this, that), 1) {
-							continue // cannot be done, or all the same
+							continue // impossible, or all the same
 						}
 						if set := c.set>>phase&1 == 1; set != (this < that) {
 							t.Fatalf("%+v: %s is %v, but it costs %g and %s %g", c.from, c.name, set, this, c.that, that)
@@ -193,7 +192,7 @@ func TestStrategyAgainstItsTwin(t *testing.T) {
 	})
 }
 
-// TestStrategyInvariants: what must be so without any arithmetic.
+// TestStrategyInvariants: properties that hold without any arithmetic.
 func TestStrategyInvariants(t *testing.T) {
 	flat := func(perHour float64) (r market.SpellRates) {
 		for k := range r {

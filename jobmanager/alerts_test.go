@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/watch/alert"
 )
 
-// The end of every job is reported once, also when it came while there was no job server.
+// The end of every job is reported once, even if it ended while there was no job server.
 func TestEndsSendAlerts(t *testing.T) {
 	heard := make(chan alert.Alert, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// Each call that may change something is in the audit log, with who, what, when, from where, for which group, and the answer; reading is not.
+// Each call that may change something is in the audit log: who, what, when, from where, for which group, and the answer; reads are not.
 func TestAuditLog(t *testing.T) {
 	s := newSite(t)
 	s.begin()

@@ -40,13 +40,13 @@ type member struct {
 func (c member) ask(method, path, body string) (int, string) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", c.token.Bearer())
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl says of any body
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl declares any body
 	w := httptest.NewRecorder()
 	c.handler.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
-// upload sends a file and gives the name for a job file.
+// upload sends a file and returns its name for a job file.
 func (c member) upload(name, content string) string {
 	c.t.Helper()
 	if code, text := c.ask(http.MethodPut, "/api/v1/inputs/"+sumOf(content)+"/"+name, content); code != http.StatusCreated {
@@ -65,7 +65,7 @@ func submissionOf(t *testing.T, job string) string {
 	return string(text)
 }
 
-// members are clients with the right to administer a group each, of one job server.
+// members are clients of one job server, each with the right to administer one group.
 func (s *site) members(groups ...string) (all []member) {
 	gate := access.NewGate(access.Random(), false, time.Now, slog.New(slog.DiscardHandler))
 	handler := gate.Handler(s.Handler())
@@ -99,8 +99,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// One group tries each call of the router with names, sums and paths of another: nothing of the other's is read, replaced or changed. A new call,
-// or a new part of an address, fails the test until it has tries here.
+// One group tries each call of the router with names, sums and paths of another: nothing of the other group is read, replaced or changed. A
+// new call, or a new part of an address, fails the test until it is tried here.
 func TestGroupsAreABoundary(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning, s.cfg.MaxQueued = 8, 100
@@ -229,14 +229,15 @@ func TestGroupsAreABoundary(t *testing.T) {
 	}
 }
 
-// Whatever a client sends under a sum, what is visible there has that sum, for that client alone; and what changed on the disk afterwards does not start.
+// Whatever a client sends under a sum, what becomes visible there has that sum, for that client alone; and input that changed on disk
+// afterwards does not start.
 func TestInputsAreWhatTheirSumSays(t *testing.T) {
 	s := newSite(t)
 	s.begin()
 	c := s.members("vision")[0]
 	c.upload("a.csv", "one")
 	c.upload("b.csv", "two")
-	c.upload("b.csv", "one") // the same content by another name
+	c.upload("b.csv", "one") // the same content with another name
 	listing := sumOf("one") + " a.csv\n" + sumOf("two") + " b.csv\n"
 	for what, bad := range map[string][2]string{
 		"another sum than that of the listing": {sumOf("x"), listing}, "a file that was not uploaded": {"", sumOf("three") + " c.csv\n"},
@@ -299,7 +300,7 @@ func TestInputsAreWhatTheirSumSays(t *testing.T) {
 	}
 }
 
-// Many uploads of the same names at once, right and wrong ones: what is visible at any time is right.
+// Many concurrent uploads of the same names, right and wrong ones: what is visible at any time is right.
 func TestUploadsAtOnce(t *testing.T) {
 	s := newSite(t)
 	s.begin()

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/doctor"
 )
 
-// What doctor says about a job server with a scheduler and a job for it, before anybody waits for either.
+// doctor's report on a job server with a scheduler and a job for it, before anybody waits for either.
 func TestSetup(t *testing.T) {
 	s := newSite(t)
 	s.market()

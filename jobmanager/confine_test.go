@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// A process that takes more memory than it may have ends.
+// A process that exceeds its memory limit ends.
 func TestJobsMemoryIsBounded(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", "read confined; head -c 1G /dev/zero | tail") // tail keeps a whole line
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "read confined; head -c 1G /dev/zero | tail") // tail buffers a whole line
 	hold, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A Go program that crashes exits as one that refuses its command line does, and is distinguished by its output.
+// A Go program that crashes has the exit code of one that rejects its command line, and is distinguished by its output.
 func TestCrashIsNoRefusal(t *testing.T) {
 	for said, want := range map[string]string{
 		"tierml: job.yaml:3:1: unknown field\n":                                        "",

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// ended puts a finished run into a site's directory, as a job server before left it.
+// ended puts a finished run into a site's directory, as an earlier job server left it.
 func (s *site) ended(r record) {
 	s.t.Helper()
 	dir := s.dir(r.ID)
@@ -39,12 +39,12 @@ func (s *site) ended(r record) {
 	}
 }
 
-// A job that is deleted on its page leaves its record: its dollars stay in the account of all and of its group, its name is not used again,
-// and the audit log has who did it. Others of the group only may do it, and not to a trial of an unfinished sweep.
+// A job that is deleted on its page leaves its record: its cost stays in the accounts of all and of its group, its name is not reused, and
+// the audit log says who did it. Only members of the group may do it, and not to a trial of an unfinished sweep.
 func TestJobsAreDeleted(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Budgets = map[string]market.USD{"vision": 1000 * market.Dollar}
-	s.cfg.Quotas = map[string]Quota{"vision": {Machines: 1}} // a job of it waits, and costs nothing
+	s.cfg.Quotas = map[string]Quota{"vision": {Machines: 1}} // one of its jobs waits, and costs nothing
 	s.ended(record{ID: "job-1", Number: 1, State: call.Finished, Group: "vision", User: "ann"})
 	s.ended(record{ID: "job-2", Number: 2, State: call.Finished, Group: "vision", Sweep: "job-2", Trials: 2})
 	s.ended(record{ID: "byhand-1"})
@@ -109,12 +109,12 @@ func TestJobsAreDeleted(t *testing.T) {
 	if code, text := vision.ask(http.MethodPost, "/runs/job-2/act", "act=delete"); code != http.StatusConflict || !strings.Contains(text, "belongs to the sweep job-2") {
 		t.Errorf("a trial: %d %s", code, text)
 	}
-	// A run that nobody submitted is deleted likewise, here by the API.
+	// A run that nobody submitted is deleted in the same way, here by the API.
 	if code, text := all.ask(http.MethodDelete, "/api/v1/jobs/byhand-1", ""); code != http.StatusNoContent {
 		t.Error(code, text)
 	}
 
-	// The next job server completes what was cut short.
+	// The next job server completes an interrupted deletion.
 	rest := filepath.Join(s.dir("job-1"), rundir.JournalFile)
 	if err := os.WriteFile(rest, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)

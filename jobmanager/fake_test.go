@@ -39,9 +39,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeTierml behaves as `tierml run` does towards its directory: it holds it, writes a journal, ends on request. Its further behaviour
-// follows from files in the directory: finish, fail, refuse, prepare (it begins when that is gone), keeps (it ends no machine while
-// that is there), away (its store does not answer).
+// fakeTierml behaves as `tierml run` does towards its directory: it holds it, writes a journal, ends on request. Files in the directory
+// control the rest: finish, fail, refuse, prepare (it begins when that is gone), keeps (it ends no machine while that exists), away (its
+// store does not answer).
 func fakeTierml(args []string) int {
 	if args[0] == "plan" {
 		text, _ := os.ReadFile(args[1])
@@ -81,7 +81,7 @@ func fakeTierml(args []string) int {
 
 type fakeRun struct {
 	stop  chan string
-	scale func(to, why string) // of requests that count from the job's own numbers, as a scheduler's do
+	scale func(to, why string) // of requests relative to the job's own numbers, as a scheduler's are
 	own   int
 	want  *atomic.Int64 // machines
 }
@@ -151,7 +151,7 @@ func train(dir string, resume bool, there func(string) bool) int {
 			write(journal.Entry{Kind: journal.Launch, Instance: live[len(live)-1], Tier: "transient"})
 		}
 	}
-	buy() // before anybody can ask for fewer
+	buy() // before fewer can be requested
 	door, err := scaling.Serve(dir, run, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return 1
@@ -218,7 +218,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// begin opens the manager; one before it ends.
+// begin opens the manager; an earlier one ends.
 func (s *site) begin() {
 	s.t.Helper()
 	s.end()
@@ -233,7 +233,7 @@ func (s *site) begin() {
 	s.Manager, s.end = m, func() { cancel(); <-done; s.end = func() {} }
 }
 
-// remember notes the processes that the manager, which has ended, has started.
+// remember notes the processes that an ended manager has started.
 func (s *site) remember() {
 	if s.Manager == nil {
 		return
@@ -247,7 +247,7 @@ func (s *site) remember() {
 	}
 }
 
-// endAll leaves no process behind: one may be about to take its directory, and gets the request once it has.
+// endAll leaves no process behind: one may not have its directory yet, and gets the request once it has.
 func (s *site) endAll() {
 	s.end()
 	s.remember()
@@ -279,7 +279,7 @@ train: {app: mf, clocks: 1000000, data: HOME/prices.csv, params: {rank: 4}}
 local: {prices: HOME/prices.csv, catalog: HOME/catalog.csv, start: 2014-04-01T00:00:00Z}
 `
 
-// submit hands a job over, whose run knows files from its start on.
+// submit submits a job whose run has these files from its start.
 func (s *site) submit(files ...string) string {
 	s.t.Helper()
 	s.mu.Lock()
@@ -303,7 +303,7 @@ func (s *site) tell(id, file string) {
 	}
 }
 
-// says has a run write lines into its journal, as one whole.
+// says makes a run write lines to its journal, atomically.
 func (s *site) says(id string, lines ...string) {
 	s.t.Helper()
 	file := filepath.Join(s.dir(id), "say")
@@ -333,7 +333,7 @@ func (s *site) when(id, what string, f func(record) bool) record {
 	}
 }
 
-// clocks waits until a run has got somewhere.
+// clocks waits until a run has reached a clock.
 func (s *site) clocks(id string, n int64) {
 	s.t.Helper()
 	s.when(id, "training", func(record) bool {

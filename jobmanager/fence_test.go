@@ -17,7 +17,7 @@ vision:
   submit: []
 `
 
-// A group's jobs use the namespaces, accounts and images of its fence, and no others; without a fence none of a cluster's.
+// A group's jobs use only the namespaces, accounts and images of its fence; without a fence they use none of a cluster's.
 func TestFenceOfGroups(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "groups.yaml")
 	if err := os.WriteFile(path, []byte(fencedGroups), 0o600); err != nil {

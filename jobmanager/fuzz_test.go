@@ -20,8 +20,8 @@ import (
 
 const secret = "a-token-that-opens" // of the fuzzed job server
 
-// FuzzAPI has a job server asked by whole HTTP requests, one after the other, by somebody with the token or without: nobody
-// gets in without it, nothing fails that is not the client's fault, no file is made outside of the directory, and memory is bounded.
+// FuzzAPI sends a job server whole HTTP requests, one after the other, with or without the token: without it none gets in, nothing fails
+// that is not the client's fault, no file is created outside the directory, and memory is bounded.
 func FuzzAPI(f *testing.F) {
 	const sum = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of "hello"
 	const head = " HTTP/1.1\nHost: 127.0.0.1:80\nAuthorization: Bearer " + secret + "\n\n"
@@ -74,7 +74,7 @@ func FuzzAPI(f *testing.F) {
 	})
 }
 
-// fuzzed returns a manager that starts no run, with one job whose run has begun, behind its gate.
+// fuzzed returns a manager that starts no run, with one job in progress, behind its gate.
 func fuzzed(t *testing.T, home string) (m *Manager, handler http.Handler) {
 	log := slog.New(slog.DiscardHandler)
 	m, err := Open(Config{Home: home, Command: []string{"true"}, MaxRunning: 1, MaxQueued: 4, MaxUpload: 1 << 20, Log: log,

@@ -14,15 +14,15 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Each field of a call that changes a job that runs either adds no machine, or is refused where a limit is reached or a scheduler grants slots. A new field
-// fails the test until it is in the table.
+// Each field of a call that changes a running job either adds no machine, or is refused when a limit is reached or a scheduler grants
+// slots. A new field fails the test until it is in the table.
 func TestEachFieldOfScalePassesTheGate(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.FIFO{}, 16, 8
 	s.begin()
 	within, overLimit, scheduled := s.grouped("vision", "", record{}), s.grouped("speech", "", record{}), s.grouped("", "", record{})
 	s.mu.Lock()
-	for _, id := range []string{within, overLimit} { // which the scheduler does not decide about
+	for _, id := range []string{within, overLimit} { // which the scheduler does not manage
 		s.jobs[id].Counted = false
 	}
 	s.decided[limited{group: "speech"}] = budget.Decision{Do: budget.Pause, Why: "group speech: $2 an hour"}
@@ -69,7 +69,7 @@ func TestQuotaCountsReliableMachines(t *testing.T) {
 	}
 }
 
-// A scheduled job that was stopped has lost its slots: resumed, it waits for others, and begins with what it is granted then, whatever it had before.
+// A scheduled job that was stopped has lost its slots: resumed, it waits for others, and begins with its new grant, whatever it had before.
 func TestResumedJobBeginsWithItsNewGrant(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.DRF{}, 16, 8
@@ -84,7 +84,7 @@ func TestResumedJobBeginsWithItsNewGrant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := s.submit("keeps") // it gives nothing back yet
+	second := s.submit("keeps") // it returns nothing yet
 	s.asked(second, "16+0")
 	if err := s.Resume(first); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// Groups and the idle share add up to what the hosts and jobs on machines of their own cost, and each job counts in its group once.
+// Groups and the idle share add up to the cost of the hosts and of jobs on their own machines, and each job counts once, in its group.
 func TestGroupsAddUp(t *testing.T) {
 	a := account{groups: map[string]*groupAccount{}}
 	for _, run := range []struct {
@@ -20,7 +20,7 @@ func TestGroupsAddUp(t *testing.T) {
 		{record{Hosts: true}, "10.000000007", "1"},
 		{record{Slots: true, Group: "vision"}, "4.000000001", "0.25"},
 		{record{Slots: true, Group: "speech"}, "2.5", "0.25"},
-		{record{Group: "vision"}, "7", "2"}, // on machines of its own
+		{record{Group: "vision"}, "7", "2"}, // on its own machines
 		{record{Slots: true}, "", ""},       // it has cost nothing yet
 	} {
 		a.add(job{record: run.of}, dashboard.Summary{State: "running", Transient: 2, Spent: run.spent, PerHour: run.perHour})
@@ -36,7 +36,7 @@ func TestGroupsAddUp(t *testing.T) {
 	}
 }
 
-// The budget of a group ends its jobs and holds those that wait, and no others.
+// The budget of a group ends its running jobs and holds its waiting ones, and no others.
 func TestLimitOfAGroup(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning = 4

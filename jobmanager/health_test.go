@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/watch/alert"
 )
 
-// hurry has all that wait to be started again tried now, until a condition holds.
+// hurry retries all waiting restarts now, until a condition holds.
 func (s *site) hurry(what string, holds func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -61,8 +61,8 @@ func hook(t *testing.T) (n *alert.Notifier, sent func() string) {
 	return n, func() string { n.Close(); mu.Lock(); defer mu.Unlock(); return all.String() }
 }
 
-// A disk that is full for longer than all tries take: runs end, the queue waits, one alert is sent, and all jobs continue once there is room. The same
-// for the job server that finds them then.
+// A disk is full for longer than all retries take: runs end, the queue waits, one alert is sent, and all jobs continue once there is room.
+// The same for a job server that starts then.
 func TestFullDiskEndsNoJob(t *testing.T) {
 	home := t.TempDir()
 	if err := syscall.Mount("tmpfs", home, "tmpfs", 0, "size=16m"); err != nil {
@@ -109,7 +109,7 @@ func TestFullDiskEndsNoJob(t *testing.T) {
 		return true
 	}
 	s.hurry("the runs have ended", none)
-	for range 3 * patience { // as often as would end a job for good
+	for range 3 * patience { // as often as would otherwise end a job for good
 		s.hurry("nothing is started", none)
 	}
 	s.begin() // a job server that finds the disk full
@@ -141,7 +141,7 @@ func TestFullDiskEndsNoJob(t *testing.T) {
 	}
 }
 
-// A store that does not answer ends no job, however often its run is tried; after a day it does, with the reason.
+// A store that does not answer ends no job, however often its run is retried; after a day it does, with the reason.
 func TestStoreThatIsAwayEndsNoJobForHours(t *testing.T) {
 	s := newSite(t)
 	var later atomic.Int64
@@ -166,7 +166,7 @@ func TestStoreThatIsAwayEndsNoJobForHours(t *testing.T) {
 	s.tell(id, "away")
 	s.tell(id, "reboot")
 	s.hurry("its store is away again", func() bool { since := s.jobs[id].HostSince; return since != nil && since.After(began.Add(time.Hour)) })
-	later.Add(int64(hostPatience - time.Hour)) // what was before counts no longer
+	later.Add(int64(hostPatience - time.Hour)) // earlier failures no longer count
 	s.hurry("it is tried still", func() bool { return s.jobs[id].HostFaults > 5 })
 	later.Add(int64(2 * time.Hour))
 	s.hurry("it is given up", func() bool { return s.jobs[id].State == call.Failed })
@@ -179,7 +179,7 @@ func TestStoreThatIsAwayEndsNoJobForHours(t *testing.T) {
 	}
 }
 
-// A submission, and a decision of the scheduler, that do not fit on the disk leave nothing half done.
+// If a submission, or a scheduler's decision, does not fit on the disk, nothing is left half done.
 func TestCallsOnAFullDisk(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -193,7 +193,7 @@ func TestCallsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A job that is resumed while its store is away waits for it: the last word of the run before, that a user stopped it, no longer counts.
+// A job that is resumed while its store is away waits for it: the previous run's last state, stopped by a user, no longer counts.
 func TestResumedWhileTheStoreIsAway(t *testing.T) {
 	s := newSite(t)
 	s.begin()

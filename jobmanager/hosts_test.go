@@ -20,13 +20,13 @@ hosts: {wait: 20h}
 local: {prices: prices.csv, catalog: catalog.csv, start: 2014-04-01T00:00:00Z}
 `
 
-// args returns how a run was started last.
+// args returns the arguments of a run's last start.
 func (s *site) args(id string) string {
 	text, _ := os.ReadFile(filepath.Join(s.dir(id), "args"))
 	return string(text)
 }
 
-// begun waits until a run has begun so often.
+// begun waits until a run has begun this many times.
 func (s *site) begun(id string, times int) {
 	s.t.Helper()
 	s.when(id, "begun", func(record) bool {
@@ -41,7 +41,7 @@ func (s *site) begun(id string, times int) {
 	})
 }
 
-// keepHosts has the next manager keep shared hosts.
+// keepHosts makes the next manager keep shared hosts.
 func (s *site) keepHosts() {
 	s.t.Helper()
 	s.cfg.Hosts = filepath.Join(s.home, "shared.yaml")
@@ -50,12 +50,12 @@ func (s *site) keepHosts() {
 	}
 }
 
-// The manager keeps shared hosts, and jobs with cloud: local have slots there. The next manager finds the same hosts, whose process
-// went on, and those that were killed are started again; jobs wait for them.
+// The manager keeps shared hosts, and jobs with cloud: local have slots there. The next manager finds the same hosts, whose process kept
+// running, and restarts killed ones; jobs wait for them.
 func TestSharedHosts(t *testing.T) {
 	s := newSite(t)
 	s.keepHosts()
-	s.cfg.MaxRunning = 1 // the hosts are no job
+	s.cfg.MaxRunning = 1 // the hosts are not a job
 	s.begin()
 	id := s.submit()
 	s.clocks(id, 1)

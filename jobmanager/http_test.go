@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// served serves the site's manager behind a gate, and gives a client with the token.
+// served serves the site's manager behind a gate, and returns a client with the token.
 func (s *site) served() (address string, client *call.Client) {
 	s.t.Helper()
 	token := access.Random()
@@ -38,7 +38,7 @@ func (s *site) served() (address string, client *call.Client) {
 	return server.URL, client
 }
 
-// open returns the manager's handler for a client that may do everything.
+// open returns the manager's handler for a client with all rights.
 func (s *site) open() http.Handler {
 	token := access.Random()
 	gate := access.NewGate(token, false, time.Now, slog.New(slog.DiscardHandler)).Handler(s.Handler())
@@ -206,7 +206,7 @@ func TestNothingWithoutTheToken(t *testing.T) {
 	}
 }
 
-// With the token one may run jobs; files beyond those of runs and inputs are not read or written all the same.
+// With the token one may run jobs; but files other than those of runs and inputs are neither read nor written.
 func TestOddRequests(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -251,7 +251,7 @@ func TestOddRequests(t *testing.T) {
 	}
 }
 
-// What arrives differently than it was sent has no name; nor can one file take another's place.
+// An upload that arrives corrupted gets no name; nor can one file replace another.
 func TestUploadIsWhatItIsSaidToBe(t *testing.T) {
 	s := newSite(t)
 	s.begin()

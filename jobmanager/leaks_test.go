@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Leaks of each cluster that jobs have used are ended, once a pass, also when one of the clouds refuses.
+// Leaks of each cluster that jobs have used are ended, once per pass, even if one of the clouds refuses.
 func TestLeaksAreEnded(t *testing.T) {
 	s := newSite(t)
 	var asked []string

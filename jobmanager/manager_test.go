@@ -84,7 +84,7 @@ func TestStopAndResume(t *testing.T) {
 	}
 }
 
-// A run that is being prepared has bought nothing: it is ended there and then.
+// A run in preparation has bought nothing: it is ended immediately.
 func TestStopBeforeItBegins(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -96,7 +96,7 @@ func TestStopBeforeItBegins(t *testing.T) {
 	s.until(id, call.Stopped)
 }
 
-// A run that is killed continues, as often as it gets further; one that never does is given up.
+// A killed run continues as long as it makes progress; one that never does is given up.
 func TestKilledRunsContinue(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -123,21 +123,21 @@ func TestKilledRunsContinue(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	s := newSite(t)
 	s.begin()
-	s.until(s.submit(), call.Running) // it has looked at what was there
+	s.until(s.submit(), call.Running) // it has read the directory
 	s.mu.Lock()
 	id, err := s.submitLocked("job", nil, nil, record{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.tell(id, "die")
-	s.jobs[id].Fruitless = patience - 1 // the waits between are long
+	s.jobs[id].Fruitless = patience - 1 // the waits in between are long
 	s.mu.Unlock()
 	if r := s.until(id, call.Failed); !strings.Contains(r.Why, "5 times in a row") {
 		t.Errorf("%+v", r)
 	}
 }
 
-// A job that failed is started again after its pause, although the host's clock was set by an hour meanwhile.
+// A failed job is restarted after its pause, even if the host's clock was changed by an hour meanwhile.
 func TestClockSetWhileAJobWaits(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		s := newSite(t)
@@ -165,7 +165,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A job server that ends, however, ends no job: the next one finds what runs, passes wishes on to it and sees its end.
+// A job server that ends, however, ends no job: the next one finds the running jobs, passes requests on to them and sees their ends.
 func TestServerComesBack(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -190,7 +190,7 @@ func TestServerComesBack(t *testing.T) {
 	s.until(waits, call.Running)
 }
 
-// What happened while there was no job server is seen by the next: ends, kills, and a host that went down.
+// What happened while there was no job server is noticed by the next: ends, kills, and a host that went down.
 func TestWhatHappenedMeanwhile(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning = 4
@@ -200,7 +200,7 @@ func TestWhatHappenedMeanwhile(t *testing.T) {
 		s.clocks(id, 1)
 	}
 	s.mu.Lock()
-	s.jobs[wished].Stop, s.jobs[wished].By = true, "me" // a wish that is written and not passed on
+	s.jobs[wished].Stop, s.jobs[wished].By = true, "me" // a request that is recorded and not passed on
 	s.save(s.jobs[wished])
 	s.mu.Unlock()
 	s.end()
@@ -223,7 +223,7 @@ func TestWhatHappenedMeanwhile(t *testing.T) {
 	}
 }
 
-// Ending a killed job must leave no machine: it is started once more, and ended.
+// Stopping a killed job must leave no machine: it is started again, and ended.
 func TestStopOfWhatWasKilled(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -259,7 +259,7 @@ func TestBadRecords(t *testing.T) {
 	s.begin() // the directory is free
 }
 
-// A record that cannot be kept is an error: a job must not be taken in without one.
+// A record that cannot be written is an error: a job must not be accepted without one.
 func TestRecordThatCannotBeKept(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, recordFile+".new"), 0o755); err != nil { // where it is written first

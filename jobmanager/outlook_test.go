@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// The job server foretells what its scheduler then decides, and a plan there ends with it. Nothing is decided by asking.
+// The job server predicts what its scheduler then decides, and a plan there ends with the prediction. Predicting decides nothing.
 func TestOutlook(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning, s.cfg.Allow = sched.DRF{}, 16, 10, []string{s.home}

@@ -30,7 +30,7 @@ type twin struct {
 	last   grants.Decision
 	plans  int
 	priced int // plans with a grant whose reason names dollars
-	back   int // hosts that go back, as they are not worth their price
+	back   int // hosts that are released, as they are not worth their price
 }
 
 // twinJob is a job in both worlds.
@@ -45,7 +45,7 @@ type twinJob struct {
 
 func (*twin) Name() string { return "twin" }
 
-// Plan returns the dry run's.
+// Plan returns the dry run's plan.
 func (m *twin) Plan(s sched.State) sched.Plan {
 	now := time.Unix(0, int64(s.Now*1e9)).UTC()
 	price, _ := m.pool.History.At(now)
@@ -68,7 +68,7 @@ func (m *twin) Plan(s sched.State) sched.Plan {
 	for i, j := range s.Jobs {
 		s.Jobs[i].Done = math.Floor(j.Done) // runs count whole clocks
 		m.jobs[j.ID].happen(entry, j, price/market.USD(m.pool.Type.VCPU))
-		m.jobs[j.ID].resize(entry, j.Workers) // less those on hosts that are gone
+		m.jobs[j.ID].resize(entry, j.Workers) // without those on lost hosts
 		all = append(all, m.jobs[j.ID].job(s.Jobs[i]))
 	}
 	var others grants.Others
@@ -84,11 +84,11 @@ func (m *twin) Plan(s sched.State) sched.Plan {
 	if worth := s.Market.Want(plan.Supply); live.Worth != worth || !slices.Equal(live.Leave, s.Market.TooMany(worth, s.Now)) {
 		m.t.Errorf("second %g: %d slots are worth their price in the dry run, and in the job server %d, where %v leave", s.Now, worth, live.Worth, live.Leave)
 	}
-	for _, host := range live.Leave { // the dry run's fleet gives back by itself, at the end of what is paid for
+	for _, host := range live.Leave { // the dry run's fleet releases machines by itself, at the end of their paid time
 		m.supply.take(entry(journal.Entry{Kind: journal.Release, Instance: host}))
 		m.back++
 	}
-	left := sched.EarlyFeedback{}.Plan(without(s, live.Leave)) // in the dry run jobs are resized as these hosts go
+	left := sched.EarlyFeedback{}.Plan(without(s, live.Leave)) // in the dry run jobs are resized as these hosts leave
 	for i, g := range left.Grants {
 		if l := live.Grants[i]; l.Job != g.Job || l.Action != g.Action || l.Workers != g.Workers || l.Why != g.Why {
 			m.t.Errorf("second %g: the dry run grants %+v, and the job server %+v", s.Now, g, l)
@@ -105,7 +105,7 @@ func (m *twin) Plan(s sched.State) sched.Plan {
 	return plan
 }
 
-// without returns a state without some hosts, and what was on them.
+// without returns a state without some hosts and their slots.
 func without(s sched.State, hosts []string) sched.State {
 	gone := func(host string) bool { return slices.Contains(hosts, host) }
 	s.Hosts = slices.DeleteFunc(slices.Clone(s.Hosts), func(h sched.Host) bool { return gone(h.ID) })
@@ -123,13 +123,13 @@ func without(s sched.State, hosts []string) sched.State {
 	return s
 }
 
-// watch is a policy that notes the state and changes nothing.
+// watch is a policy that records the state and changes nothing.
 type watch struct{ saw *sched.State }
 
 func (watch) Name() string                    { return "twin" }
 func (w watch) Plan(s sched.State) sched.Plan { *w.saw = s; return sched.Plan{} }
 
-// same compares the states that feedback looks at.
+// same compares the states that feedback uses.
 func (m *twin) same(dry, live sched.State) {
 	exact := func(m sched.Market) sched.Market {
 		m.Held = slices.Clone(m.Held)
@@ -160,7 +160,7 @@ func (m *twin) same(dry, live sched.State) {
 	}
 }
 
-// happen writes what the job has done since the last plan: clocks with as many workers, at a price for a slot.
+// happen records what the job has done since the last plan: clocks with this many workers, at a price per slot.
 func (j *twinJob) happen(entry func(journal.Entry) journal.Entry, now sched.Job, price market.USD) {
 	begin := j.is.paid.at
 	end := entry(journal.Entry{}).T
@@ -174,7 +174,7 @@ func (j *twinJob) happen(entry func(journal.Entry) journal.Entry, now sched.Job,
 	j.is.take(entry(journal.Entry{Kind: journal.Price, Pool: "slot", USD: price.String()}))
 }
 
-// resize has slots come and go.
+// resize adds and removes slots.
 func (j *twinJob) resize(entry func(journal.Entry) journal.Entry, workers int) {
 	for ; len(j.live) < workers; j.bought++ {
 		j.live = append(j.live, fmt.Sprint("slot-", j.bought))
@@ -186,7 +186,7 @@ func (j *twinJob) resize(entry func(journal.Entry) journal.Entry, workers int) {
 	j.workers = workers
 }
 
-// job returns what the job manager has a decision made about.
+// job returns the job manager's view of the job, for a decision.
 func (j *twinJob) job(now sched.Job) grants.Claim {
 	j.is.is.Pace, j.is.is.Spent = j.is.pace(), j.is.paid.spent
 	return grants.Claim{ID: now.ID, Arrived: now.Arrived, Asked: j.asked, Progress: j.is.is, Began: j.bought > 0, Held: now.Workers, Where: now.Where, Told: now.Workers}
@@ -206,7 +206,8 @@ func (steady) Plan(s bidding.State) (p bidding.Plan) {
 	return p
 }
 
-// The job server decides as the dry run does: two trials, one with a budget, on hosts that are bought as prices fall and are left as they rise.
+// The job server decides as the dry run does: two trials, one with a budget, on hosts that are bought as prices fall and released as they
+// rise.
 func TestTheServerDecidesAsTheDryRun(t *testing.T) {
 	began := time.Unix(0, 0).UTC()
 	kind := market.InstanceType{Name: "c.x", VCPU: 4, MemoryMiB: 4, OnDemand: 2 * market.Dollar / 5}

@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/program/pack"
 )
 
-// programOf returns a job of a program whose folder is uploaded, and one secret.
+// programOf returns a job with a program whose folder is uploaded, and one secret.
 func programOf(t *testing.T, client *call.Client) call.Submission {
 	t.Helper()
 	work := t.TempDir()
@@ -51,8 +51,8 @@ func programOf(t *testing.T, client *call.Client) call.Submission {
 		"\n  start: 2014-03-11T12:00:00Z\n"}
 }
 
-// A program of somebody else runs on this host only where that is allowed. Its secrets are in one file that nobody else can read, until the job has
-// finished; the job server's own variables and files are not to be had as secrets.
+// A submitted program runs on this host only where that is allowed. Its secrets are in one file that no other user can read, until the job
+// has finished; the job server's own variables and files cannot be used as secrets.
 func TestSubmittedProgram(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -69,7 +69,7 @@ func TestSubmittedProgram(t *testing.T) {
 	refused(func(*call.Submission) {}, "would run commands on the job server's own host")
 	s.cfg.Allow = []string{config.AllowPrograms}
 	s.begin()
-	_, client = s.served() // with another token, to which no upload of the first belongs
+	_, client = s.served() // with another token, which does not own the first one's uploads
 	submission = programOf(t, client)
 	text := func(from, to string) func(*call.Submission) {
 		return func(job *call.Submission) { job.Job = strings.Replace(job.Job, from, to, 1) }
@@ -119,7 +119,7 @@ func TestSubmittedProgram(t *testing.T) {
 	}
 }
 
-// The saved state of a program is sent as it was, with files that stay behind of a program's folder.
+// The saved state of a program is sent unchanged, including files that are left out when a program's folder is sent.
 func TestStateOverHTTP(t *testing.T) {
 	s := newSite(t)
 	var free atomic.Int64
@@ -149,7 +149,7 @@ func TestStateOverHTTP(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "rank-0")
 	take := func(r io.Reader) error { return pack.Unpack(t.Context(), r, to, "", 0) }
 	get := func(program, manifest string) error {
-		for { // the board finds runs by and by
+		for { // the board finds runs gradually
 			err := client.State(context.Background(), "own-1", program, manifest, saved.Digest, take)
 			if refused, ok := errors.AsType[call.Refused](err); !ok || refused.Status != http.StatusNotFound || !strings.Contains(err.Error(), "no job") {
 				return err
@@ -183,7 +183,7 @@ func TestStateOverHTTP(t *testing.T) {
 	}
 }
 
-// What a request needs meanwhile, secrets included, is in the job server's directory, and goes with what a killed one has left there.
+// Temporary files of requests, including secrets, are in the job server's directory, and what a killed one left is removed.
 func TestRequestsLeaveNothing(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Allow = []string{config.AllowPrograms}

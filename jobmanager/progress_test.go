@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A job's progress is read from its journal: clocks, the losses at the clocks of its feedback, its pace by workers, and whether a person
-// has paused it.
+// A job's progress is read from its journal: clocks, losses at its feedback clocks, its pace by number of workers, and whether a person has
+// paused it.
 func TestProgress(t *testing.T) {
 	p := &progress{at: []int64{5, 10}, seconds: map[int][]float64{}}
 	clock := func(n int64, workers int, seconds float64, loss *float64) {
@@ -23,7 +23,7 @@ func TestProgress(t *testing.T) {
 	clock(6, 4, 99, nil) // the first ones after a change do not count
 	clock(7, 4, 99, nil)
 	for n := int64(8); n <= 12; n++ {
-		clock(n, 4, 1, nil) // diverged: the loss was no number
+		clock(n, 4, 1, nil) // diverged: the loss was NaN
 	}
 	if got := fmt.Sprint(p.is.Done, p.is.Rungs, p.pace()); got != "12 [0.2 NaN] [{2 0 0.5} {4 0 1}]" {
 		t.Error(got)
@@ -42,9 +42,10 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// The loss at a job's end is its last test loss, or the last one of any kind where none is measured. One that diverges after that has none.
+// The loss at a job's end is its last test loss, or, if none is measured, the last one of any kind. A job that diverges after that has
+// none.
 func TestLossAtTheEnd(t *testing.T) {
-	loss := func(figures ...float64) float64 { // of training and test in turn; 0 = absent
+	loss := func(figures ...float64) float64 { // of training and test alternately; 0 = absent
 		p := &progress{loss: math.NaN(), seconds: map[int][]float64{}}
 		for i := 0; i < len(figures); i += 2 {
 			e := journal.Entry{Kind: journal.ClockDone, TrainLoss: &figures[i], TestLoss: &figures[i+1]}

@@ -82,7 +82,7 @@ func TestRightsOfGroups(t *testing.T) {
 	for _, id := range jobs {
 		sharing = append(sharing, id)
 	}
-	hosts := s.dir("shared-1") // kept next to the manager
+	hosts := s.dir("shared-1") // managed by the manager
 	if err := sharedtest.Write(hosts, sharing...); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestRightsOfGroups(t *testing.T) {
 			}
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // until the board has read of the hosts
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // until the board has read about the hosts
 		if _, text := ask("administer all", http.MethodGet, "/api/v1/hosts", ""); strings.Contains(text, sharedtest.Transient) {
 			break
 		}
@@ -115,7 +115,7 @@ func TestRightsOfGroups(t *testing.T) {
 		if group != "none" {
 			text += "group: " + group + "\n"
 		}
-		return fmt.Sprintf(`{"job": %q, "secrets": {"no": "such secret"}}`, text) // what is let through is refused for this
+		return fmt.Sprintf(`{"job": %q, "secrets": {"no": "such secret"}}`, text) // if it passes the gate it is refused for this reason
 	}
 	const see, change, submit, input, all = "see", "change", "submit", "input", "all"
 	type probe struct{ kind, body string }
@@ -138,7 +138,7 @@ func TestRightsOfGroups(t *testing.T) {
 	everyone, ofVision := "vision speech none own", "vision own"
 	for token, may := range map[string]map[string]string{
 		"watch vision":             {see: ofVision},
-		"submit vision":            {see: ofVision, change: "own", submit: "vision own none", input: everyone}, // one without a group is of vision
+		"submit vision":            {see: ofVision, change: "own", submit: "vision own none", input: everyone}, // a token without a group belongs to vision
 		"submit vision, watch all": {see: everyone, submit: "vision own none", input: everyone, all: everyone},
 		"administer vision":        {see: ofVision, change: ofVision, submit: "vision own none", input: everyone},
 		"submit all":               {see: everyone, submit: everyone, input: everyone, all: everyone},
@@ -187,7 +187,7 @@ func TestRightsOfGroups(t *testing.T) {
 	}
 }
 
-// What is submitted with a token of one group is of that group, and the token's own, also for the next manager.
+// A job submitted with a token of a group belongs to that group and to the token, also for the next manager.
 func TestSubmitToAGroup(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Quotas = map[string]Quota{"vision": {Machines: 8}}
@@ -232,7 +232,7 @@ func TestSubmitToAGroup(t *testing.T) {
 	}
 }
 
-// Jobs beyond the quota of their group wait, with the reason, in the order of submission; others do not. The next manager finds it so.
+// Jobs beyond their group's quota wait, with the reason, in the order of submission; others do not. The next manager keeps this.
 func TestQuotas(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning = 8
@@ -270,7 +270,7 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// A scheduler decides about no job beyond its group's quota, however much is free.
+// A scheduler considers no job beyond its group's quota, however much is free.
 func TestQuotaOfScheduledJobs(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.FIFO{}, 64, 8
@@ -355,7 +355,7 @@ func (p gossip) Plan(s sched.State) sched.Plan {
 	return plan
 }
 
-// What a group reads about its jobs neither names the jobs of another nor says what these cost.
+// What a group reads about its jobs neither names another group's jobs nor shows their cost.
 func TestReasonsAreOfOnesOwnGroup(t *testing.T) {
 	s := newSite(t)
 	s.market()

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// market is a market of one type, four of which make the shared hosts of keepHosts: with eight slots of localJob each.
+// market is a market of one type, four of which are the shared hosts of keepHosts: with eight slots of localJob each.
 func (s *site) market() {
 	s.t.Helper()
 	for name, text := range map[string]string{
@@ -61,8 +61,8 @@ func (s *site) wanted(id string, want int) {
 	})
 }
 
-// A scheduler grants jobs slots: one that comes waits until the one before has been asked to give back, and the next manager continues
-// with the last decision.
+// A scheduler grants jobs slots: a new job waits until an earlier one has received a request to release some, and the next manager
+// continues with the last decision.
 func TestScheduler(t *testing.T) {
 	s := newSite(t)
 	s.market()
@@ -92,7 +92,7 @@ func TestScheduler(t *testing.T) {
 	launch := `{"kind":"launch","instance":"i-%d","tier":"transient","pool":"ec2/us-west-1/us-west-1a/c3.2xlarge/spot"}`
 	s.says("shared-1", fmt.Sprintf(launch, 1), fmt.Sprintf(launch, 2), fmt.Sprintf(launch, 3), fmt.Sprintf(launch, 4),
 		`{"kind":"notice","instance":"i-4","deadline":"2014-04-01T01:00:00Z"}`)
-	for id, want := range map[string]string{a: "16-11", b: "8-4", c: "5-1"} { // 12 slots, and one that brings another host
+	for id, want := range map[string]string{a: "16-11", b: "8-4", c: "5-1"} { // 12 slots, and one on another host
 		s.asked(id, want)
 	}
 	s.says("shared-1", fmt.Sprintf(launch, 5))
@@ -110,7 +110,7 @@ func TestScheduler(t *testing.T) {
 	if why, err := s.scheduler.why(s.Manager, c); err != nil || why.Workers != 0 || !strings.Contains(why.Grant.Why, "ann") {
 		t.Errorf("why of a paused job: %+v, %v", why, err)
 	}
-	s.says(c, `{"kind":"scale","to":"resumed"}`) // it wants as many as before: nobody has to ask it
+	s.says(c, `{"kind":"scale","to":"resumed"}`) // it wants as many as before: no request is needed
 	for id, want := range map[string]string{a: "16-10", b: "8-3"} {
 		s.asked(id, want)
 	}
@@ -134,8 +134,8 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// Jobs with machines of their own share a total: a new job waits until the one before has ended the requested number, as its
-// journal says, also to the next manager.
+// Jobs with their own machines share a total: a new job waits until an earlier one has ended the requested number, according to its
+// journal, even with the next manager.
 func TestSchedulerOfOwnMachines(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.DRF{}, 16, 10
@@ -155,7 +155,7 @@ func TestSchedulerOfOwnMachines(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.dir(a), "keeps")); err != nil {
 		t.Fatal(err)
 	}
-	s.wanted(b, 8) // it may have begun with fewer, as the machines of the other ended
+	s.wanted(b, 8) // it may have begun with fewer, as the other's machines ended
 	s.tell(a, "finish")
 	s.until(a, call.Finished)
 	s.wanted(b, 16)
@@ -188,7 +188,8 @@ func TestSchedulerNeedsMachines(t *testing.T) {
 	}
 }
 
-// A job's deadline is in market time: by its run's clock, 500 s are left for 1000 clocks that take a second each with four workers. So it gets more.
+// A job's deadline is in market time: by its run's clock, 500 s are left for 1000 clocks of a second each with four workers. So it gets
+// more.
 func TestSchedulerByDeadlines(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots = sched.Deadline{}, 16

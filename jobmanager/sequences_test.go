@@ -28,8 +28,8 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// standIn is a run in this process: it holds its directory, keeps a journal, answers calls, and buys as soon as it may what it wants. What it has too
-// much it ends later, so that a count on that before is found.
+// standIn is a run in this process: it holds its directory, keeps a journal, answers calls, and buys what it wants as soon as it may. It
+// ends surplus machines later, so that a manager that counts on their end too early is caught.
 type standIn struct {
 	cloud   *bill
 	id, dir string
@@ -49,7 +49,7 @@ type standIn struct {
 	clock  int64
 }
 
-// bill is the cloud's own: what each run has at each instant.
+// bill is the cloud's own record: what each run has at each instant.
 type bill struct {
 	t        *testing.T
 	mu       sync.Mutex
@@ -69,7 +69,7 @@ func (c *bill) tell(format string, args ...any) {
 	c.story = append(c.story, fmt.Sprintf(format, args...))
 }
 
-// breaks reports the first breach, with all that led to it. It needs the lock.
+// breaks reports the first violation, with everything that led to it. It needs the lock.
 func (c *bill) breaks(format string, args ...any) {
 	if !c.t.Failed() {
 		c.t.Errorf(format+"\n%s", append(args, strings.Join(c.story, "\n"))...)
@@ -110,7 +110,7 @@ func (r *standIn) write(e journal.Entry) {
 	}
 }
 
-// buy has the run have what it wants. It needs the run's lock.
+// buy makes the run buy what it wants. It needs the run's lock.
 func (r *standIn) buy() {
 	want := r.want
 	if r.paused != "" || r.over {
@@ -124,7 +124,7 @@ func (r *standIn) buy() {
 	}
 }
 
-// shrink ends what it has too much.
+// shrink ends its surplus.
 func (r *standIn) shrink() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (r *standIn) scaled(why string) {
 	r.write(journal.Entry{Kind: journal.Scale, To: fmt.Sprint(r.want), Why: why, Details: details})
 }
 
-// Scale is what elasticity.Controller does with a request.
+// Scale handles a request as elasticity.Controller does.
 func (r *standIn) Scale(_ context.Context, want elasticity.ScaleWanted, _ bool, told func(elasticity.Scale, bool) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,7 +192,7 @@ func (r *standIn) Scale(_ context.Context, want elasticity.ScaleWanted, _ bool, 
 
 func (r *standIn) Stop(_ context.Context, why string, _ bool) { go r.end("interrupted", why) }
 
-// end ends it in order, or as kill -9 does with outcome "".
+// end ends it in order, or, with outcome "", as kill -9 does.
 func (r *standIn) end(outcome, why string) {
 	r.mu.Lock()
 	if r.over {
@@ -236,7 +236,7 @@ type series struct {
 	ctx   context.Context // of the manager
 }
 
-// launch stands for the process of a run.
+// launch stands in for the process of a run.
 func (s *series) launch(j *job, args []string, grant int) (*runProcess, error) {
 	resume := slices.Contains(args, "--resume")
 	path := args[len(args)-1]
@@ -263,7 +263,7 @@ func (s *series) launch(j *job, args []string, grant int) (*runProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range past { // as a controller that takes a run over
+	for _, e := range past { // as a controller that takes over a run
 		r.clock = max(r.clock, e.Clock)
 		if e.Kind == journal.Done {
 			r.want, r.paused, r.by = r.own, "", false
@@ -285,7 +285,7 @@ func (s *series) launch(j *job, args []string, grant int) (*runProcess, error) {
 	s.cloud.mu.Unlock()
 	details, _ := journal.Pack(journal.StartDetails{Want: journal.Want{Machines: r.own}})
 	r.write(journal.Entry{Kind: journal.Start, Details: details})
-	if grant >= 0 && !file.IsProgram() { // as elasticity's takeGrant
+	if grant >= 0 && !file.IsProgram() { // like elasticity's takeGrant
 		switch {
 		case r.paused != "" && !r.by:
 		case grant > 0:
@@ -310,7 +310,7 @@ func (s *series) launch(j *job, args []string, grant int) (*runProcess, error) {
 	return &runProcess{process: &os.Process{}, ended: r.ended}, nil
 }
 
-// open has a manager of its own look after all, step by step.
+// open makes the test step a manager itself.
 func (s *series) open() {
 	m, err := Open(s.cfg)
 	if err != nil {
@@ -339,7 +339,7 @@ func (s *series) open() {
 	}
 }
 
-// look is one look of scheduler and queue.
+// look is one pass of scheduler and queue.
 func (s *series) look() {
 	s.cloud.tell("  a look")
 	if s.scheduler != nil {
@@ -356,7 +356,7 @@ func (s *series) look() {
 	s.startDue(s.ctx)
 }
 
-// alive returns the runs that are under way.
+// alive returns the runs in progress.
 func (s *series) alive() (all []*standIn) {
 	s.mine.Lock()
 	defer s.mine.Unlock()
@@ -397,7 +397,7 @@ func (s *series) rest() {
 	}
 }
 
-// step does one thing that a group, a neighbour, a fault or time does.
+// step does one action of a group, a neighbour, a fault or time.
 func (s *series) step() {
 	post := func(what string, v any) {
 		text, err := json.Marshal(v)
@@ -502,10 +502,10 @@ func (s *series) step() {
 	}
 }
 
-// settle lets all settle, and compares what is granted with what runs.
+// settle lets everything settle, and compares grants with what runs.
 func (s *series) settle() {
 	s.mu.Lock()
-	clear(s.decided) // a killed run is not started again above a limit
+	clear(s.decided) // a killed run is not restarted above a limit
 	s.mu.Unlock()
 	for range 12 {
 		for _, r := range s.alive() {
@@ -528,9 +528,9 @@ func (s *series) settle() {
 	}
 }
 
-// Random sequences of calls by two groups, of a scheduler's decisions, and of faults, at every policy: at no instant of the cloud's record are there
-// more machines than slots, a job's file or a group's quota allow, and in the end what runs is what was granted. TIERML_SEQUENCES says how many, TIERML_SEED
-// which.
+// Random sequences of calls by two groups, of a scheduler's decisions, and of faults, with every policy: at no instant does the cloud's
+// record have more machines than slots, a job's file or a group's quota allow, and in the end what runs is what was granted.
+// TIERML_SEQUENCES is the number of sequences, TIERML_SEED the seed.
 func TestNoSequenceOfCallsBreaksABound(t *testing.T) {
 	number, seed := 33, uint64(1)
 	if n, err := strconv.Atoi(os.Getenv("TIERML_SEQUENCES")); err == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Above a limit nothing more is started; when the total is used up, what runs is ended in order, and can continue once it
-// is raised.
+// Above a limit nothing more is started; when the total is used up, running jobs are ended in order, and can continue once it is raised.
 func TestLimitsOfAllJobs(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning = 4
@@ -20,7 +19,7 @@ func TestLimitsOfAllJobs(t *testing.T) {
 	s.clocks(first, 1)
 	bounds{s.Manager}.keepTo(t.Context(), budget.Decision{Do: budget.Pause, Why: "too dear"})
 	second := s.submit()
-	s.clocks(first, 5) // what runs continues
+	s.clocks(first, 5) // running jobs continue
 	if job, err := client.Job(t.Context(), second); err != nil || job.State != string(call.Queued) || job.Why != "held: too dear" {
 		t.Errorf("%+v, %v", job, err)
 	}
@@ -42,7 +41,7 @@ func TestLimitsOfAllJobs(t *testing.T) {
 	s.until(first, call.Running)
 }
 
-// Under a limit of dollars an hour, jobs that are submitted together do not all start because none costs anything yet.
+// With a limit in dollars per hour, jobs that are submitted together do not all start just because none costs anything yet.
 func TestJobsThatStartTogetherKeepToPerHour(t *testing.T) {
 	for name, limit := range map[string]func(*Config){
 		"of the job server": func(c *Config) { c.Limits.PerHour = market.Dollar },

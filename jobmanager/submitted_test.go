@@ -20,8 +20,8 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// A job that is sent reads no file of the job server's host but those that are allowed, gets nothing of its environment, and
-// writes nowhere; answers reveal nothing of it either.
+// A submitted job reads only allowed files of the job server's host, gets nothing of its environment, and writes nowhere; answers reveal
+// nothing about it either.
 func TestJobsReadNothingOfTheHost(t *testing.T) {
 	s := newSite(t)
 	allowed := t.TempDir()
@@ -63,7 +63,7 @@ func TestJobsReadNothingOfTheHost(t *testing.T) {
 
 func last[T any](_ T, err error) error { return err }
 
-// Deep, wide and referring documents take no more than their size, and are refused or read.
+// Deep, wide and self-referring documents use no more memory than their size, and are refused or read.
 func TestBombs(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -102,7 +102,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// What somebody says of himself is no way to write to other people's terminals.
+// What users say about themselves cannot be used to write to other people's terminals.
 func TestWhoAsks(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -118,7 +118,7 @@ func TestWhoAsks(t *testing.T) {
 	}
 }
 
-// Uploads end before the disk is full, and leave nothing; nor does an upload that the job server's end broke off.
+// Uploads stop before the disk is full, and leave nothing; nor does an upload that was interrupted by the job server's end.
 func TestUploadsLeaveRoom(t *testing.T) {
 	s := newSite(t)
 	left := int64(100 << 20)
@@ -151,7 +151,7 @@ type zero struct{}
 
 func (zero) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// An upload is kept as it is: what it would be unpacked is no matter of the job server's.
+// An upload is kept as it is: its unpacked contents do not concern the job server.
 func TestUploadIsNotUnpacked(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -178,7 +178,7 @@ func TestUploadIsNotUnpacked(t *testing.T) {
 	}
 }
 
-// A plan has a process of its own; their number is limited, and a client that leaves waits no longer.
+// A plan has a process of its own; their number is limited, and a client that leaves no longer waits.
 func TestPlansTakeTurns(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -200,7 +200,7 @@ func TestPlansTakeTurns(t *testing.T) {
 	done()
 }
 
-// An upload whose sender stalls, or goes away, is given up and leaves nothing; others continue meanwhile.
+// An upload whose sender stalls or disconnects is given up and leaves nothing; others continue meanwhile.
 func TestUploadIsBrokenOff(t *testing.T) {
 	s := newSite(t)
 	s.begin()

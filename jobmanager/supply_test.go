@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// What jobs can share follows the shared hosts' journal: a host that is taken is missed until another one is bought, or until the market
-// is queried again.
+// What jobs can share follows the shared hosts' journal: a lost host is missing until another one is bought, or until the market is queried
+// again.
 func TestSupply(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := &supply{sizes: map[string]sched.Resources{"big": {16}}, least: sched.Resources{8}, most: 3, there: map[string]sched.Resources{}, costs: newSlotPrices(nil, 0)}
@@ -51,12 +51,12 @@ func TestSupply(t *testing.T) {
 	say(journal.Evicted, "a", "")
 	say(journal.Launch, "d", "small")
 	look(0, false, "[b:16 c:8 d:8]")
-	say(journal.Terminated, "d", "") // nobody had a slot there
+	say(journal.Terminated, "d", "") // no job had a slot there
 	look(0, false, "[b:16 c:8 next-1:8]")
 	before := slices.Clone(last)
 	say(journal.Failed, "b", "")
 	say(journal.Evicted, "c", "")
-	look(0, true, "[b:16 c:8 next-1:8]") // nothing is left: everybody keeps what was decided
+	look(0, true, "[b:16 c:8 next-1:8]") // nothing is left: all jobs keep what was decided
 	if !slices.EqualFunc(before, last, func(a, b sched.Host) bool { return a.ID == b.ID }) {
 		t.Error(last)
 	}
@@ -65,8 +65,8 @@ func TestSupply(t *testing.T) {
 	look(0, true, "[e:8 next-1:8 next-2:8]")
 }
 
-// Hosts that are too many go back shortly before their paid time ends, the youngest first; where market time passes faster, in that much less
-// time by the clock on the wall. One that goes is not there any more.
+// Surplus hosts are released shortly before their paid time ends, the youngest first; if market time is faster, by that much less
+// wall-clock time. A host that is being released does not count any more.
 func TestHostsAreGivenBackAtTheEndOfTheirHour(t *testing.T) {
 	pool := bidding.Candidate{Pool: market.Pool{Provider: "ec2", Region: "r", Zone: "z", Type: "c.x", Class: market.Spot}, Type: market.InstanceType{Name: "c.x", VCPU: 4, OnDemand: market.Dollar}}
 	s := &supply{sizes: map[string]sched.Resources{}, least: sched.Resources{4}, most: 3, there: map[string]sched.Resources{}, costs: newSlotPrices([]bidding.Candidate{pool}, 12)}

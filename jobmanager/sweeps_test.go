@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// sweepOfJobs submits localJob as a sweep of this many trials, with more words of sweep.
+// sweepOfJobs submits localJob as a sweep with this many trials, and more fields of sweep.
 func (s *site) sweepOfJobs(trials int, more string) []string {
 	s.t.Helper()
 	text := strings.ReplaceAll(localJob, "HOME", s.home) + fmt.Sprintf("sweep: {params: {step: log 1e-3..1}, samples: %d%s}\n", trials, more)
@@ -37,7 +37,8 @@ func (s *site) sweepOfJobs(trials int, more string) []string {
 	return ids
 }
 
-// A job server that is killed while it takes in a sweep leaves all trials or none, wherever it is killed: also while the next one removes them.
+// A job server that is killed while it accepts a sweep leaves all trials or none, wherever it is killed: even while the next one removes
+// them.
 func TestSweepIsSubmittedAsAWhole(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots = sched.FIFO{}, 1
@@ -68,7 +69,7 @@ func TestSweepIsSubmittedAsAWhole(t *testing.T) {
 	}
 	r.Half = true // as before the last step
 	for left := len(ids); left > 0; left-- {
-		if left < len(ids) { // the one before was killed before it had taken in this one, or after it had removed it
+		if left < len(ids) { // the previous one was killed before it had accepted this one, or after it had removed it
 			if err := os.RemoveAll(s.dir(ids[left])); err != nil {
 				t.Fatal(err)
 			}
@@ -94,8 +95,8 @@ func TestSweepIsSubmittedAsAWhole(t *testing.T) {
 	}
 }
 
-// More trials than may have a run at a time are trained one after the other, the listing has them all, the best first, and two submissions of a
-// sweep are compared by themselves.
+// More trials than runs are allowed at a time are trained one after the other, the listing has all, the best first, and two submissions of
+// a sweep are ranked separately.
 func TestSweepOfMoreTrialsThanRuns(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.EarlyFeedback{}, 24, 2
@@ -141,7 +142,7 @@ func TestSweepOfMoreTrialsThanRuns(t *testing.T) {
 	s.until(again[0], call.Finished)
 }
 
-// A sweep above its limits is stopped as a whole, also trials that wait, and everybody reads why.
+// A sweep above its limits is stopped as a whole, including waiting trials, and everybody can read why.
 func TestSweepLimits(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.FIFO{}, 24, 2
@@ -168,8 +169,8 @@ func TestSweepLimits(t *testing.T) {
 	}
 }
 
-// With search: tpe the first quarter of trials starts at once, and the others as results come. A manager that is killed at any point of drawing leaves
-// trials that the next one draws in the same way; none is started without its settings, and none twice.
+// With search: tpe the first quarter of trials starts at once, and the others as results arrive. A manager that is killed at any point of
+// drawing leaves trials that the next one draws identically; none is started without its settings, and none twice.
 func TestSweepByResults(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.FIFO{}, 24, 8
@@ -212,7 +213,7 @@ func TestSweepByResults(t *testing.T) {
 	}
 	drawn(2)
 	drawn(3)
-	// The record of trial 2 was not on disk yet, and of trial 3 not even the file.
+	// The record of trial 2 was not on disk yet, and trial 3 did not even have its file.
 	s.end()
 	r := s.when(ids[4], "waiting", func(record) bool { return true })
 	if !r.Awaits {
@@ -236,7 +237,7 @@ func TestSweepByResults(t *testing.T) {
 	s.begin()
 	drawn(2)
 	drawn(3)
-	s.tell(ids[0], "fail") // after its feedback: what it has reported counts
+	s.tell(ids[0], "fail") // after its feedback: its report counts
 	s.tell(ids[1], "finish")
 	for _, i := range []int{2, 3} {
 		s.clocks(ids[i], 1)

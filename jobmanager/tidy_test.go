@@ -12,13 +12,12 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// Inputs go when they are old and no job needs them that may still continue; asking for one makes it young
-// again.
+// Inputs are deleted when they are old and no unfinished job needs them; querying one makes it young again.
 func TestInputsThatNobodyNeeds(t *testing.T) {
 	s := newSite(t)
 	now := time.Now()
 	var later atomic.Int64
-	const keep = 7 * 24 * time.Hour // not in the manager's settings: it would look by itself
+	const keep = 7 * 24 * time.Hour // not in the manager's settings: it would delete by itself
 	s.cfg.Now = func() time.Time { return now.Add(time.Duration(later.Load())) }
 	s.begin()
 	sum := func(c string) string { return strings.Repeat(c, 64) }
@@ -27,7 +26,7 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 	put := func(name string, age time.Duration) {
 		t.Helper()
 		dir := filepath.Join(whose, name)
-		if name == sum("9") { // of an earlier version
+		if name == sum("9") { // from an earlier version
 			dir = filepath.Join(s.home, inputsDir, name)
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -84,7 +83,7 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(whose, sum("a"))); err == nil {
 		t.Error("it is still there")
 	}
-	later.Store(int64(30 * 24 * time.Hour)) // the stopped job may continue whenever somebody wants it to
+	later.Store(int64(30 * 24 * time.Hour)) // the stopped job may be continued at any time
 	if removed, err := s.inputs.removeUnneeded(keep, s.neededInputs); err != nil || strings.Join(removed, " ") != sum("d")+" "+sum("f") {
 		t.Errorf("%v, %v", removed, err)
 	}

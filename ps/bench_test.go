@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// benchShapes are tables of one partition: narrow rows many of which are touched, and wide ones.
+// benchShapes are tables of one partition: narrow rows, many touched, and wide ones.
 var benchShapes = []struct {
 	name       string
 	rows, cols int
@@ -71,7 +71,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkFold stages, commits and folds a clock that touches every row, after the layer has kept them.
+// BenchmarkFold stages, commits and folds a clock that touches every row, after the layer has stored them.
 func BenchmarkFold(b *testing.B) {
 	eachShape(b, func(b *testing.B, schema *Schema) {
 		s, c := NewShard(schema, 0), benchWork(schema, 1)

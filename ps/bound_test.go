@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A worker never reads a value older than its bound, whatever the order in which workers read, stage and commit, and
-// whichever of several partitions they have reached; and it never sees work twice or in part. Each split adds one to its
-// own column of every row in every clock, so that a row tells how far each split had come.
+// A worker never reads a value older than its bound, whatever the order in which workers read, stage and commit, and whichever of several
+// partitions they have reached; and it never sees work twice or in part. Each split adds one to its own column of every row in every clock,
+// so that a row shows how far each split had come.
 func TestReadsKeepTheBound(t *testing.T) {
 	for _, staleness := range []Clock{0, 1, 3, Unbounded} {
 		for _, kind := range []Kind{Float32, Int32} {

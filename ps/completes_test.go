@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A contribution that completes a clock takes a shorter way, to the same rows, cuts and roll-backs.
+// A contribution that completes a clock takes a shortcut, with the same rows, cuts and roll-backs as result.
 func TestAContributionThatCompletes(t *testing.T) {
 	s := &Schema{Tables: []Table{{Name: "t", Rows: 20, Cols: 11, Init: Init{Low: 1, High: 2}}}, Partitions: 1, Splits: 2}
 	alone, last, slow := NewShard(s, 0), NewShard(s, 0), NewShard(s, 0)
@@ -43,7 +43,7 @@ func TestAContributionThatCompletes(t *testing.T) {
 		}
 		whole := contribution(s, 0, 1, uint64(c), c, 0)
 		first, second := contribution(s, 0, 1, uint64(c), c, 0), contribution(s, 0, 2, uint64(c), c, 1)
-		if c == 3 { // what completes it has rows of its own, and lacks some that wait
+		if c == 3 { // the completing one has rows of its own, and lacks some that wait
 			second.Updates.Keys, second.Updates.Float = second.Updates.Keys[1:], second.Updates.Float[11:]
 			first.Updates.Keys, first.Updates.Float = first.Updates.Keys[:15], first.Updates.Float[:15*11]
 			whole.Updates = first.Updates

@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Updates are added in fixed point, so that their sum does not depend on the order in which they arrive.
+// Updates are added in fixed point, so their sum does not depend on their order.
 func ExampleAddFixed() {
 	a, _ := ps.ToFixed(0.1)
 	b, _ := ps.ToFixed(0.2)
@@ -19,7 +19,7 @@ func ExampleAddFixed() {
 	// Output: true
 }
 
-// Initial values depend on the seed and the row alone, so that every machine makes the same ones.
+// Initial values depend only on the seed and the row, so every machine computes the same ones.
 func ExampleInitRow() {
 	table := ps.Table{Rows: 1000, Cols: 4, Init: ps.Init{Low: -1, High: 1}}
 	one, other := make([]float32, 4), make([]float32, 4)

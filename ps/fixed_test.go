@@ -18,7 +18,7 @@ func TestToFixed(t *testing.T) {
 		{-1, -1 << 32},
 		{0.5, 1 << 31},
 		{1.0 / (1 << 32), 1},
-		{1.0 / (1 << 33), 0},   // a tie goes to even
+		{1.0 / (1 << 33), 0},   // ties go to even
 		{3.0 / (1 << 33), 2},   // likewise
 		{-3.0 / (1 << 33), -2}, // and below zero
 		{-1 << 31, -1 << 63},   // the lowest that fits
@@ -52,8 +52,7 @@ func TestAddFixedOverflow(t *testing.T) {
 	}
 }
 
-// The point of fixed point: any order of the same differences gives the same row, bit for bit. Floats do
-// not have this property.
+// The point of fixed point: any order of the same differences gives the same row, bit for bit. Floats lack this property.
 func TestFoldDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		differences := rapid.SliceOfN(rapid.Float32Range(-8, 8), 1, 40).Draw(t, "differences")

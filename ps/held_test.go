@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is committed while a cut is read, the reader gets the cut: rows that change, rows that come, deliveries in
-// full, in any order and in pieces of any size. What a delivery gives back once it is committed is used for something else.
+// Whatever is committed while a cut is read, the reader gets the cut: with changing rows, new rows, and full deliveries, in any order and
+// in pieces of any size. Memory that a delivery returns after the commit is reused.
 func TestHeldIsTheCutWhateverIsCommitted(t *testing.T) {
 	schema := &Schema{Partitions: 1, Splits: 1, Tables: []Table{
 		{Name: "dense", Rows: 12, Cols: 3, Init: Init{Low: -1, High: 1}},

@@ -7,9 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Pinned: a job that resumes from a checkpoint with another version must make the same first values. The
-// one-word value is SplitMix64's own first output for seed 0 shifted by one word count, worked out by hand
-// from the definition; the others are recorded.
+// Pinned: a job that resumes from a checkpoint with another version must compute the same initial values. The one-word value is
+// SplitMix64's own first output for seed 0 shifted by one word count, computed by hand from the definition; the others are recorded.
 func TestHashNeverChanges(t *testing.T) {
 	for _, c := range []struct {
 		words []uint64

@@ -14,7 +14,7 @@ func countsSchema(deterministic bool) *Schema {
 	}
 }
 
-// add contributes counts for one split and clock.
+// addCounts contributes counts for one split and clock.
 func addCounts(t *testing.T, s *Shard, split Split, clock Clock, counts ...int32) error {
 	t.Helper()
 	c := &Contribution{Incarnation: Incarnation(split + 1), Sequence: uint64(clock), Clock: clock, Splits: []Split{split}}
@@ -33,7 +33,7 @@ func addCounts(t *testing.T, s *Shard, split Split, clock Clock, counts ...int32
 	return err
 }
 
-// Counts that a float32 could not tell apart stay exact.
+// Counts that a float32 could not distinguish stay exact.
 func TestCountsAreExact(t *testing.T) {
 	for _, deterministic := range []bool{true, false} {
 		s := NewShard(countsSchema(deterministic), 0)
@@ -52,7 +52,7 @@ func TestCountsAreExact(t *testing.T) {
 	}
 }
 
-// A count that does not fit is refused at the contribution that makes it so, and never wraps around.
+// A count that does not fit is refused at the contribution that causes it, and never wraps around.
 func TestCountsOverflow(t *testing.T) {
 	for _, deterministic := range []bool{true, false} {
 		for _, sign := range []int32{1, -1} {

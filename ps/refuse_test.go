@@ -32,7 +32,7 @@ func TestStageRefuses(t *testing.T) {
 	}
 }
 
-// Two workers that believe to have the same split: the second does not count.
+// Two workers both believe that they have the same split: the second does not count.
 func TestSplitCountsOnce(t *testing.T) {
 	schema := smallSchema(true, 0)
 	s := NewShard(schema, 0)

@@ -21,7 +21,7 @@ var rules = map[string]Rule{
 	"adam":               {Name: Adam, Rate: 0.01, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8},
 }
 
-// slow is a rule written down from its formula: one column, one clock after the other, gradient 0 where there is none.
+// slow is a rule implemented directly from its formula: one column, one clock after the other, gradient 0 where there is none.
 type slow struct {
 	Rule
 	w, v, s, m float64
@@ -60,7 +60,7 @@ func (x *slow) step(g float64, touched bool) {
 	x.w = math.Copysign(max(math.Abs(x.w)-h*float64(x.L1), 0)/(1+h*float64(x.L2)), x.w)
 }
 
-// The servers' way, with all missed clocks at once, is the formula's.
+// The servers' implementation, with all missed clocks at once, equals the formula.
 func TestRulesAgainstTheirFormulas(t *testing.T) {
 	for name, rule := range rules {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestRulesAgainstTheirFormulas(t *testing.T) {
 	}
 }
 
-// Figures worked out by hand.
+// Figures computed by hand.
 func TestRulesByHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule      Rule
@@ -177,7 +177,7 @@ func TestSchemaCheck(t *testing.T) {
 	}
 }
 
-// Every row of a ranged table is in the partition whose range it is in, and ranges are even.
+// Every row of a ranged table is in the partition with its range, and ranges are even.
 func TestRanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &Schema{Partitions: rapid.IntRange(1, 70).Draw(t, "partitions"), Tables: []Table{{
@@ -206,7 +206,7 @@ func TestRanges(t *testing.T) {
 	})
 }
 
-// A sparse row comes back as it was, takes no more than a cell above the whole row, and what is damaged is refused.
+// A sparse row comes back unchanged, takes at most a cell more than the whole row, and damaged ones are refused.
 func TestSparseForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		row := rapid.SliceOfN(rapid.SampledFrom([]float32{0, 0, 0, 0, 1, -2}), 1, 40).Draw(t, "row")
@@ -255,8 +255,8 @@ func TestSparseForm(t *testing.T) {
 	}
 }
 
-// Replicas that miss a clock, or did a part of it, count by what they did; a clock without any changes nothing. The figures are those of
-// torch.optim.SGD(lr=.7, momentum=.9, nesterov=True) on the weighted mean.
+// Replicas that miss a clock, or did part of it, count by what they did; a clock without contributions changes nothing. The figures are
+// those of torch.optim.SGD(lr=.7, momentum=.9, nesterov=True) on the weighted mean.
 func TestMeanDividesByTheWeightsThatCame(t *testing.T) {
 	table := Table{Rows: 1, Cols: 3, Rule: Rule{Name: Mean, Rate: 0.7, Momentum: 0.9, Nesterov: true}}
 	if err := table.Rule.Check(); err != nil {
@@ -290,7 +290,7 @@ func TestMeanDividesByTheWeightsThatCame(t *testing.T) {
 	expect(-0.7*(1.9*2+mean+0.9*(1.8+mean)), -0.7*(1.9*4+mean+0.9*(3.6+mean)))
 }
 
-// A view of a row of weighted means is what a reader gets: its columns, and nothing of clocks that are not complete.
+// A view of a row of weighted means is what a reader gets: its columns, and nothing of incomplete clocks.
 func TestViewOfMeans(t *testing.T) {
 	s := &Schema{Tables: []Table{{Name: "t", Rows: 2, Cols: 3, Rule: Rule{Name: Mean, Rate: 1, Momentum: 0.5}}}, Partitions: 1, Splits: 2}
 	shard, k := NewShard(s, 0), Key{}

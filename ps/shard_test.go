@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// smallSchema has few rows, so that schedules meet on them.
+// smallSchema has few rows, so that schedules collide on them.
 func smallSchema(deterministic bool, staleness Clock) *Schema {
 	return &Schema{
 		Tables: []Table{
@@ -37,8 +37,7 @@ func keysOf(s *Schema, p Partition) (keys []Key) {
 	return keys
 }
 
-// update returns what a split adds to a row in a clock: nothing for some rows. Multiples of 1/8 add up exactly in
-// floats, too.
+// update returns what a split adds to a row in a clock: nothing for some rows. Multiples of 1/8 add up exactly in floats, too.
 func update(s *Schema, split Split, c Clock, k Key, column int) (float32, bool) {
 	h := Hash(uint64(split), uint64(c), uint64(k.Table), uint64(k.Row))
 	if s.Tables[k.Table].Sparse && (h>>20+uint64(column))%5 > 0 {
@@ -47,7 +46,7 @@ func update(s *Schema, split Split, c Clock, k Key, column int) (float32, bool) 
 	return float32(int(h>>8%64)+column) / 8, h%2 == 0
 }
 
-// count returns what an update adds to a row of counts: enough that a sum in floats would not be exact.
+// count returns what an update adds to a row of counts: enough that a sum in floats would be inexact.
 func count(x float32) int32 {
 	n := int32(8*x) * 100_001
 	if n%2 != 0 {
@@ -125,7 +124,7 @@ func (w *twin) row(k Key, folded Clock, beyond bool) []float32 {
 	return row
 }
 
-// ruled is row for a table with a rule: one step after the other.
+// ruled is row for a table with a rule: step by step.
 func (w *twin) ruled(table *Table, k Key, folded Clock) []float32 {
 	cells, row := make([]float32, table.Width()), make([]float32, table.Cols)
 	InitRow(w.schema.Seed, *table, k.Table, k.Row, cells[:table.Cols])
@@ -147,7 +146,7 @@ func (w *twin) ruled(table *Table, k Key, folded Clock) []float32 {
 	return row
 }
 
-// counts is row for a table of counts: integers add up in any order, so that there is less to say.
+// counts is row for a table of counts: integers add up in any order, so this is simpler.
 func (w *twin) counts(k Key, folded Clock, beyond bool) []float32 {
 	row := make([]int32, w.schema.Cols(k))
 	for split, mark := range w.marks {
@@ -264,7 +263,7 @@ func (s *schedule) commit(t *rapid.T) {
 	s.duplicate(t, c)
 }
 
-// clock lets all workers finish the lowest clock.
+// clock makes all workers finish the lowest clock.
 func (s *schedule) clock(t *rapid.T) {
 	next := s.twin.folded() + 1
 	for w := range workers {
@@ -288,7 +287,7 @@ func (s *schedule) clock(t *rapid.T) {
 	}
 }
 
-// duplicate sends again what has been committed.
+// duplicate repeats committed contributions.
 func (s *schedule) duplicate(t *rapid.T, c *Contribution) {
 	if committed, err := s.shard.Stage(c); err != nil || !committed {
 		t.Fatalf("staged again: %v, %v", committed, err)
@@ -333,7 +332,7 @@ func (s *schedule) unnameCut(t *rapid.T) {
 	s.cut = 0
 }
 
-// deliver brings the cut to the backup, and sometimes commits it.
+// deliver delivers the cut to the backup, and sometimes commits it.
 func (s *schedule) deliver(t *rapid.T) {
 	if s.cut == 0 || s.twin.folded() < s.cut {
 		t.Skip("not passed")
@@ -374,7 +373,7 @@ func (s *schedule) commitCut(t *rapid.T) {
 	s.checkBackup(t)
 }
 
-// checkBackup promotes the backup, and compares with what was committed.
+// checkBackup promotes the backup, and compares it with what was committed.
 func (s *schedule) checkBackup(t *rapid.T) *Shard {
 	promoted, err := s.backup.Promote(s.held)
 	if err != nil {
@@ -390,7 +389,7 @@ func (s *schedule) checkBackup(t *rapid.T) *Shard {
 	return promoted
 }
 
-// returnTo starts everything again at the committed cut.
+// returnTo restarts everything at the committed cut.
 func (s *schedule) returnTo(shard *Shard) {
 	s.shard = shard
 	for i := range s.twin.marks {
@@ -460,7 +459,7 @@ func (s *schedule) move(t *rapid.T) {
 	s.incoming, s.noUndo = nil, true
 }
 
-// fence gives a worker up; another takes its splits over.
+// fence gives up a worker; another takes over its splits.
 func (s *schedule) fence(t *rapid.T) {
 	w := s.worker()
 	inc := Incarnation(w + 1)

@@ -17,7 +17,7 @@ func rounded(transport Transport, random *rand.Rand, n int) (before, row []float
 	return before, append(row, 0.37)
 }
 
-// What is rounded comes back from its packed form, in fixed point, too, and takes as many bytes as is said.
+// Rounded numbers survive packing, in fixed point, too, and take the declared number of bytes.
 func TestPacked(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for _, transport := range []Transport{BF16, Int8} {
@@ -58,7 +58,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// Rounding is to the nearest number that there is.
+// Rounding is to the nearest representable number.
 func TestRoundedToTheNearest(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 2))
 	before, row := rounded(BF16, random, 1000)
@@ -88,7 +88,7 @@ func TestRoundedToTheNearest(t *testing.T) {
 	}
 }
 
-// What a transport cannot carry is not packed: other numbers, sums of several rows, rows of different lengths.
+// What a transport cannot represent is not packed: other numbers, sums of several rows, rows of different lengths.
 func TestNotPacked(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	for _, transport := range []Transport{BF16, Int8} {

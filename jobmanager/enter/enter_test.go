@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// A machine of a fake cloud is only entered where this user's cloud of this host has it: what a job server elsewhere says leads nowhere.
+// A machine of a fake cloud is only entered where this user's cloud on this host has it: a remote job server's word is not trusted.
 func TestHomeOfAMachine(t *testing.T) {
 	pool, err := market.ParsePool("ec2/us-west-2/us-west-2a/c5.large/spot")
 	if err != nil {

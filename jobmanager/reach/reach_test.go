@@ -26,7 +26,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Programs that this test's program is when its first argument says so: what a tunnel's command and a token's do.
+// TestMain plays other programs if the first argument says so: the command of a tunnel, and that of a token.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && strings.HasPrefix(os.Args[1], "play-") {
 		os.Exit(play(os.Args[1], os.Args[2:]))
@@ -93,7 +93,7 @@ type site struct {
 	shelf   Registry
 	mu      sync.Mutex
 	lines   []string
-	changed chan struct{} // has room for the news that there are more
+	changed chan struct{} // has room for the message that there are more
 }
 
 func newSite(t *testing.T) *site {
@@ -145,8 +145,8 @@ func (s *site) pids(t *testing.T) (pids []int) {
 	return pids
 }
 
-// The tunnel is opened, the token had once and kept for its owner alone; a tunnel that breaks is opened again at the same
-// address; nothing is left of it when it is closed.
+// The tunnel is opened, the token fetched once and kept for its owner only; a tunnel that breaks is reopened at the same address; nothing
+// is left of it when it is closed.
 func TestConnect(t *testing.T) {
 	s := newSite(t)
 	way, err := s.shelf.Connect(t.Context(), s.place, access.Token{}, s.note)
@@ -192,8 +192,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// A token that is kept is not requested again, unless the job server has another one by now; one that the user names is
-// taken as it is.
+// A stored token is not requested again, unless the job server now has another one; a token that the user gives is used as it is.
 func TestWhichToken(t *testing.T) {
 	s := newSite(t)
 	connect := func(p Place, own access.Token) access.Token {
@@ -205,7 +204,7 @@ func TestWhichToken(t *testing.T) {
 		way.Close()
 		return way.Token
 	}
-	if err := s.shelf.KeepToken(s.place, access.Random()); err != nil { // that of a job server before
+	if err := s.shelf.KeepToken(s.place, access.Random()); err != nil { // that of an earlier job server
 		t.Fatal(err)
 	}
 	if connect(s.place, access.Token{}) != s.token {
@@ -254,11 +253,11 @@ func TestWhatIsMissing(t *testing.T) {
 	refuses(own, "somewhat is not here; install it, or write another command in ec2.controller of the job file")
 }
 
-// A user that does not want to wait leaves, and the command ends.
+// A user who does not want to wait leaves, and the command ends.
 func TestLeaving(t *testing.T) {
 	s := newSite(t)
 	p := s.place
-	p.Port = 1 // nobody is there
+	p.Port = 1 // nobody listens there
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		for len(s.pids(t)) == 0 {
@@ -308,7 +307,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What was put where is found by the run's name and by the job's, the newest job server first.
+// A job server is found by the run's name and by the job's, the newest job server first.
 func TestShelf(t *testing.T) {
 	shelf := NewRegistry(filepath.Join(t.TempDir(), "controllers"))
 	if all, err := shelf.Known(); err != nil || len(all) > 0 {
@@ -418,8 +417,7 @@ func TestMeant(t *testing.T) {
 	}
 }
 
-// In the moment before the tunnel's command listens, another user of this host may take its port: he is no job server, and is not
-// shown the token.
+// Before the tunnel's command listens, another user of this host may take its port: that user is no job server, and does not get the token.
 func TestAnotherUserIsNoTunnel(t *testing.T) {
 	l := sameusertest.Listen(t, "127.0.0.1:0")
 	asked := make(chan struct{})

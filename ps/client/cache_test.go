@@ -10,11 +10,11 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// A worker with a cache never computes with a value that is older than its bound, sees each of its own contributions
-// once, and nobody's twice, in whatever order rows are requested, read ahead, answered by each server and put in the
-// cache, contributions staged and committed while others are computed, partitions moved, cuts made and returned to.
+// A worker with a cache never computes with a value that is older than its bound, sees each of its own contributions once, and none twice,
+// in whatever order rows are requested, read ahead, answered by each server and cached, contributions are staged and committed while others
+// are computed, partitions move, and cuts are made and returned to.
 //
-// Each split adds one to its own column of every row in every clock, so that a row tells how far each split had come.
+// Each split adds one to its own column of every row in every clock, so that a row shows how far each split had come.
 func TestCacheKeepsTheBound(t *testing.T) {
 	for _, staleness := range []ps.Clock{1, 2, 5, ps.Unbounded} {
 		for _, kind := range []ps.Kind{ps.Float32, ps.Int32} {
@@ -31,13 +31,13 @@ const (
 	worldRows       = 6
 )
 
-// cacheWorld is servers, without a network, and workers' caches.
+// cacheWorld is servers without a network, and workers' caches.
 type cacheWorld struct {
 	t          *rapid.T
 	schema     *ps.Schema
 	shards     []*ps.Shard
 	generation ps.Generation
-	named      ps.Clock // cut under way; 0 = none
+	named      ps.Clock // current cut; 0 = none
 	workers    []*cacheWorker
 	sequence   uint64
 }
@@ -50,7 +50,7 @@ type cacheWorker struct {
 	sending *cacheSend
 }
 
-// cacheRead is a read on its way. Partitions answer one by one.
+// cacheRead is a read in progress. Partitions answer one by one.
 type cacheRead struct {
 	began      uint64
 	generation ps.Generation
@@ -61,7 +61,7 @@ type cacheRead struct {
 	answered   []bool
 }
 
-// cacheSend is a contribution on its way.
+// cacheSend is a contribution in progress.
 type cacheSend struct {
 	sequence  uint64
 	clock     ps.Clock
@@ -106,7 +106,7 @@ func (w *cacheWorld) worker(t *rapid.T) *cacheWorker {
 	return w.workers[rapid.IntRange(0, worldWorkers-1).Draw(t, "worker")]
 }
 
-// needs returns the rows of a worker's clock: others in each.
+// needs returns the rows of a worker's clock, different in each.
 func (w *cacheWorld) needs(c ps.Clock) (keys []ps.Key) {
 	for row := range ps.RowID(worldRows) {
 		if (uint64(row)+uint64(c))%3 != 0 {
@@ -116,7 +116,7 @@ func (w *cacheWorld) needs(c ps.Clock) (keys []ps.Key) {
 	return keys
 }
 
-// read asks for what a worker's cache lacks for its clock, or the one after it.
+// read requests what a worker's cache lacks for its clock, or the one after it.
 func (w *cacheWorld) read(k *cacheWorker, ahead ps.Clock) {
 	if len(k.reads) > 1 {
 		return
@@ -132,7 +132,7 @@ func (w *cacheWorld) read(k *cacheWorker, ahead ps.Clock) {
 	k.reads = append(k.reads, r)
 }
 
-// answer lets a partition answer, once it may.
+// answer makes a partition answer, once it may.
 func (w *cacheWorld) answer(t *rapid.T) {
 	k, p := w.worker(t), rapid.IntRange(0, worldPartitions-1).Draw(t, "partition")
 	for _, r := range k.reads {
@@ -148,7 +148,7 @@ func (w *cacheWorld) answer(t *rapid.T) {
 	}
 }
 
-// put brings an answer that is complete, or gives up one that will never be.
+// put delivers a complete answer, or gives up one that will never be complete.
 func (w *cacheWorld) put(t *rapid.T) {
 	k := w.worker(t)
 	for i, r := range k.reads {
@@ -166,7 +166,7 @@ func (w *cacheWorld) put(t *rapid.T) {
 	}
 }
 
-// compute does a worker's clock if its rows are there.
+// compute does a worker's clock if its rows have arrived.
 func (w *cacheWorld) compute(k *cacheWorker) {
 	k.cache.Enter(w.generation)
 	keys := w.needs(k.clock)
@@ -250,7 +250,7 @@ func (w *cacheWorld) counted(t *rapid.T) {
 func (w *cacheWorld) move(t *rapid.T) {
 	p := rapid.IntRange(0, worldPartitions-1).Draw(t, "partition")
 	if w.shards[p].BeginMove() != nil {
-		return // a cut is under way
+		return // a cut is in progress
 	}
 	final, err := w.shards[p].FinalMove()
 	if err == nil {
@@ -261,7 +261,7 @@ func (w *cacheWorld) move(t *rapid.T) {
 	}
 }
 
-// cut names one at the next clock that no partition has passed.
+// cut names a cut at the next clock that no partition has passed.
 func (w *cacheWorld) cut(t *rapid.T) {
 	if w.named != 0 {
 		return

@@ -18,9 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var schema = ps.Schema{Tables: []ps.Table{{Name: "t", Rows: 10, Cols: 2}}, Partitions: 2, Splits: 2, Deterministic: true}
 
-// script is a server that answers with the codes that are next.
+// script is a server that answers with scripted codes.
 type script struct {
-	codes []wire.PartitionStatus // one for each request; OK when there are none left
+	codes []wire.PartitionStatus // one for each request; OK after the last
 	asked []wire.Message
 }
 
@@ -104,7 +104,7 @@ func TestContributeFollowsAnswers(t *testing.T) {
 	}
 }
 
-// Where several servers take part, nothing is committed before all hold their part.
+// If several servers take part, nothing is committed before all hold their part.
 func TestContributeToSeveralServers(t *testing.T) {
 	a, b := &script{}, &script{codes: []wire.PartitionStatus{code(wire.Retry)}}
 	c := scripted(t, map[ps.ServerID]*script{"a": a, "b": b})
@@ -118,7 +118,7 @@ func TestContributeToSeveralServers(t *testing.T) {
 	}
 }
 
-// Every partition gets a request, with rows or without, and splits ascend.
+// Every partition gets a request, with or without rows, and splits ascend.
 func TestContributeAsksAllPartitions(t *testing.T) {
 	a := &script{}
 	c := scripted(t, map[ps.ServerID]*script{"a": a})
@@ -165,7 +165,7 @@ func TestPanicsAreReported(t *testing.T) {
 	local := map[ps.ServerID]wire.Caller{"a": &panics{}, "b": &script{}}
 	c := New(Config{Schema: schema, Local: func(id ps.ServerID) wire.Caller { return local[id] }, Panicked: func(value any, _ []byte) {
 		told <- value
-		runtime.Goexit() // instead of the process's end
+		runtime.Goexit() // instead of ending the process
 	}})
 	defer c.Close()
 	c.SetRoute(1, ps.Route{Version: 1, Owner: []ps.ServerID{"a", "b"}}, map[ps.ServerID]string{"a": "a", "b": "b"})

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// inPieces is a job of one partition whose messages take two rows at most.
+// inPieces is a job of one partition whose messages hold at most two rows.
 var inPieces = Config{
 	Schema: ps.Schema{Tables: []ps.Table{{Name: "t", Rows: 5, Cols: 100}}, Partitions: 1, Splits: 1, Staleness: 1}, MaxBody: 2000,
 }
@@ -30,7 +30,7 @@ func (f answers) Call(_ context.Context, _ ps.Generation, request wire.Message) 
 	return f(request), nil
 }
 
-// A partition that is read in several messages counts when all hold the same of the reader's own work.
+// A partition that is read in several messages counts if all include the same amount of the reader's own work.
 func TestReadInPieces(t *testing.T) {
 	stamps := []ps.Stamp{{Folded: 3, Own: 1}, {Folded: 3, Own: 2}, {Folded: 4, Own: 2}, {Folded: 5, Own: 2}, {Folded: 4, Own: 2}, {Folded: 6, Own: 2}}
 	var asked []string
@@ -64,7 +64,7 @@ func TestReadInPieces(t *testing.T) {
 	}
 }
 
-// Pieces follow each other, and a server that lacks those before gets all again.
+// Pieces follow each other, and a server that lacks earlier ones gets all again.
 func TestContributeInPieces(t *testing.T) {
 	for name, test := range map[string]struct {
 		codes []wire.Code

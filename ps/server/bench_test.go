@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/ps/client"
 )
 
-// BenchmarkClock is what one clock costs a worker: a Read of a given number of bytes of rows, and a
-// contribution that updates them all, over TCP on loopback or within the process.
+// BenchmarkClock measures what one clock costs a worker: a Read of a given number of bytes of rows, and a contribution that updates all,
+// over TCP on loopback or within the process.
 func BenchmarkClock(b *testing.B) {
 	for _, deterministic := range []bool{true, false} {
 		for _, size := range []int{1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20} {
@@ -68,7 +68,7 @@ func benchSums(s *ps.Schema, keys []ps.Key) []client.PartitionSums {
 	return sums
 }
 
-// BenchmarkRead is the reading half alone.
+// BenchmarkRead measures only the reading.
 func BenchmarkRead(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {

@@ -36,7 +36,7 @@ func toy(deterministic bool, staleness ps.Clock) ps.Schema {
 	}
 }
 
-// touches reports whether a split changes a row in a clock, by its own number.
+// touches reports whether a split changes a row in a clock, depending on its number.
 func touches(k ps.Key, split ps.Split, c ps.Clock) bool {
 	return ps.Hash(uint64(split), uint64(c), uint64(k.Table), uint64(k.Row))%3 == 0
 }
@@ -73,7 +73,7 @@ func work(s *ps.Schema, splits []ps.Split, c ps.Clock) []client.PartitionSums {
 	return slices.DeleteFunc(sums, func(p client.PartitionSums) bool { return len(p.Sums.Keys) == 0 })
 }
 
-// gain returns what a split adds to a column of a row that it touches: in a sparse table to few.
+// gain returns what a split adds to a column of a row that it touches: in a sparse table only to few.
 func gain(s *ps.Schema, k ps.Key, split ps.Split, column int) float32 {
 	if s.Tables[k.Table].Sparse && column%s.Splits != int(split) {
 		return 0
@@ -81,7 +81,7 @@ func gain(s *ps.Schema, k ps.Key, split ps.Split, column int) float32 {
 	return float32(split + 1)
 }
 
-// gained returns how far a column is from its first value.
+// gained returns the difference of a column from its initial value.
 func gained(s *ps.Schema, k ps.Key, row []float32, column int) float32 {
 	if s.Kind(k) == ps.Int32 {
 		return float32(ps.Ints(row)[column])
@@ -94,7 +94,7 @@ func gained(s *ps.Schema, k ps.Key, row []float32, column int) float32 {
 // mostClocks is more than any test trains.
 const mostClocks = 100
 
-// expected returns what a column of a row has gained through a clock.
+// expected returns the change of a column of a row up to a clock.
 func expected(s *ps.Schema, k ps.Key, column int, through ps.Clock) (total float32) {
 	for c := ps.Clock(1); c <= min(through, mostClocks); c++ {
 		for split := range ps.Split(s.Splits) {
@@ -216,7 +216,7 @@ func (c *cluster) kill(id ps.ServerID) {
 	delete(c.peers, id)
 }
 
-// announce tells everybody the route.
+// announce sends the route to all servers and clients.
 func (c *cluster) announce() {
 	c.route.Version++
 	for _, n := range c.nodes {
@@ -272,7 +272,7 @@ func (c *cluster) train(ctx context.Context, generation ps.Generation, cl *clien
 	return nil
 }
 
-// check reports whether a row is what work of a clock may see.
+// check reports whether a row has a value that work of a clock may see.
 func check(s *ps.Schema, k ps.Key, row []float32, clock ps.Clock) error {
 	for i := range row {
 		least := expected(s, k, i, clock-s.Staleness-1)
@@ -325,7 +325,7 @@ func (t *team) start(ctx context.Context, from, to ps.Clock) {
 
 func (t *team) wait() error { return errors.Join(t.errors()...) }
 
-// errors waits, and returns what each worker ended with.
+// errors waits, and returns each worker's final error.
 func (t *team) errors() (errs []error) {
 	t.running.Wait()
 	for _, m := range t.members {
@@ -334,7 +334,7 @@ func (t *team) errors() (errs []error) {
 	return errs
 }
 
-// verify reads everything as it is after a clock.
+// verify reads everything after a clock and checks it.
 func (t *team) verify(folded ps.Clock) {
 	t.cluster.t.Helper()
 	for table := range t.schema.Tables {
@@ -359,7 +359,7 @@ func (t *team) verify(folded ps.Clock) {
 	}
 }
 
-// ways are those in which a partition can move.
+// ways are the ways in which a partition can move.
 var ways = []server.Move{{}, {Window: true}, {FaultIn: true}, {Window: true, FaultIn: true}}
 
 // move hands a partition of one server to another.
@@ -399,7 +399,7 @@ func (c *cluster) awaitHeld(cut ps.Clock) {
 	}
 }
 
-// recover gives all servers to a cut; the route must be right.
+// recover returns all servers to a cut; the route must be right.
 func (c *cluster) recover(cut ps.Clock) {
 	c.t.Helper()
 	c.generation++

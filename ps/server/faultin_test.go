@@ -13,11 +13,11 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// fillGate passes requests on, but pieces of a fault-in move from the second on only when it is open.
+// fillGate forwards requests, but from the second piece of a fault-in move on only when it is open.
 type fillGate struct {
 	wire.Caller
 	open chan struct{}
-	came chan *wire.MoveFill // that were passed on
+	came chan *wire.MoveFill // the forwarded ones
 	shut atomic.Bool         // one waits
 }
 
@@ -32,7 +32,7 @@ func (g *fillGate) Handle(ctx context.Context, generation ps.Generation, request
 		}
 	}
 	if _, cancel := request.(*wire.MoveCancel); cancel {
-		return &wire.Error{Code: wire.Retry} // it never comes
+		return &wire.Error{Code: wire.Retry} // it never arrives
 	}
 	if ok {
 		copied := *fill
@@ -61,7 +61,7 @@ func gated(t *testing.T) (*cluster, *team, *fillGate) {
 	return c, team, gate
 }
 
-// The new owner answers a read before all rows are there, and those that it waits for come before the others. A contribution waits.
+// The new owner answers a read before all rows have arrived, and rows that a read waits for come before the others. A contribution waits.
 func TestFaultInServesBeforeItsRowsAreThere(t *testing.T) {
 	c, team, gate := gated(t)
 	moved := make(chan error, 1)
@@ -95,7 +95,7 @@ func TestFaultInServesBeforeItsRowsAreThere(t *testing.T) {
 		t.Errorf("a row was read that has not come: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	gate.open <- struct{}{} // the piece that was sent before anybody asked
+	gate.open <- struct{}{} // the piece that was sent before any request
 	gate.open <- struct{}{}
 	if err := <-waiting; err != nil {
 		t.Error(err)
@@ -117,15 +117,14 @@ func TestFaultInServesBeforeItsRowsAreThere(t *testing.T) {
 	team.verify(4)
 }
 
-// A move that ends amid its rows leaves the old owner as it was, though the new one has answered reads and never learns of the
-// end.
+// A move that is interrupted midway leaves the old owner as it was, though the new one has answered reads and never learns of the end.
 func TestFaultInCutOff(t *testing.T) {
 	c, team, gate := gated(t)
 	ctx, cancel := context.WithCancel(c.ctx)
 	moved := make(chan error, 1)
 	go func() { moved <- c.move(ctx, 1, "a", "r", server.Move{FaultIn: true}) }()
 	await(t, gate.shut.Load)
-	team.start(c.ctx, 3, 6) // workers are sent to the new owner
+	team.start(c.ctx, 3, 6) // workers are redirected to the new owner
 	cancel()
 	if err := <-moved; err == nil {
 		t.Fatal("a move ended well that was cut off")

@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// frail connections break after some bytes in either direction, in the middle of frames.
+// frail makes connections that break after some bytes in either direction, in the middle of frames.
 type frail struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -60,7 +60,7 @@ func (c *frailConn) allow(n int) (int, error) {
 		c.dialer.mu.Lock()
 		c.dialer.broken++
 		c.dialer.mu.Unlock()
-		_ = c.Conn.SetDeadline(time.Now()) // ends a read that waits
+		_ = c.Conn.SetDeadline(time.Now()) // ends a waiting read
 	}
 	return n, nil
 }
@@ -118,7 +118,7 @@ func TestConnectionsBreak(t *testing.T) {
 	})
 }
 
-// A new owner that is lost leaves the old one as it was.
+// If the new owner is lost, the old one stays as it was.
 func TestMoveToLostServer(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	team := c.team()
@@ -143,8 +143,8 @@ func TestMoveToLostServer(t *testing.T) {
 	c.cut(3) // nothing of the move is left over
 }
 
-// The acknowledgement of the last message gets lost, and the old owner continues: the copy is nobody's, and must not get in the way
-// of cuts or of the next move, which need not come from the same server.
+// The acknowledgement of the last message gets lost, and the old owner continues: the copy has no owner, and must not interfere with cuts
+// or with the next move, which need not come from the same server.
 func TestMoveCutOffAtTheEnd(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	team := c.team()
@@ -159,7 +159,7 @@ func TestMoveCutOffAtTheEnd(t *testing.T) {
 	defer cancel()
 	moved := make(chan error, 1)
 	go func() { moved <- c.move(ctx, 1, "a", "r", server.Move{}) }()
-	await(t, gate.final.Load) // the last message has come; its acknowledgement does not
+	await(t, gate.final.Load) // the last message has arrived; its acknowledgement does not
 	cancel()
 	if err := <-moved; err == nil {
 		t.Fatal("a move ended well without an acknowledgement")
@@ -187,10 +187,10 @@ func TestMoveCutOffAtTheEnd(t *testing.T) {
 	team.verify(6)
 }
 
-// deafTo passes requests on, and swallows the answers to the last message of moves and what comes after it.
+// deafTo forwards requests, and drops the answers to the last message of moves and to later ones.
 type deafTo struct {
 	wire.Caller
-	final atomic.Bool // it has come
+	final atomic.Bool // it has arrived
 }
 
 func (d *deafTo) Handle(ctx context.Context, generation ps.Generation, request wire.Message) wire.Message {
@@ -212,7 +212,7 @@ func (d *deafTo) Handle(ctx context.Context, generation ps.Generation, request w
 
 func (d *deafTo) HandleNow(ps.Generation, wire.Message) wire.Message { return nil }
 
-// listen has a handler answer on an address, as long as the test runs.
+// listen runs a handler on an address until the test ends.
 func listen(t *testing.T, h wire.Handler) (address string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -226,7 +226,7 @@ func listen(t *testing.T, h wire.Handler) (address string) {
 	return listener.Addr().String()
 }
 
-// frame makes a header as ps/wire/README.md draws it, independently of the package.
+// frame makes a header as ps/wire/README.md defines it, independently of the package.
 func frame(kind byte, job, generation uint64, body []byte, claimed uint32) []byte {
 	b := append([]byte("TML\x04"), kind, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, 1)
@@ -324,7 +324,7 @@ func TestClientEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A read that waits ends with the generation, and moves to the new owner with the route.
+// A waiting read ends with the generation, and moves to the new owner with the route.
 func TestWaitingReadFollowsChanges(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	cl := c.client("")
@@ -337,7 +337,7 @@ func TestWaitingReadFollowsChanges(t *testing.T) {
 		}
 		c.route.Owner[p] = "r"
 	}
-	c.kill("a") // nobody is left to ask where the partitions went
+	c.kill("a") // no server is left that knows where the partitions went
 	c.announce()
 	team := c.team()
 	team.start(c.ctx, 1, 1)

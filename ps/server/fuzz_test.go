@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// hand makes messages from arbitrary bytes: valid numbers mostly, so that what it asks for goes deep, and at times any.
+// hand makes messages from arbitrary bytes: mostly valid numbers, so that requests get far, and sometimes any.
 type hand struct {
 	bytes  []byte
 	schema *ps.Schema
@@ -36,7 +36,7 @@ func (h *hand) byte() byte {
 	return b
 }
 
-// number is below most, nearly always.
+// number is nearly always below most.
 func (h *hand) number(most uint64) uint64 {
 	b := h.byte()
 	switch {
@@ -73,7 +73,7 @@ func (h *hand) splits() []ps.Split {
 	return list
 }
 
-// keys are of the partition, mostly.
+// keys are mostly of the partition.
 func (h *hand) keys(p ps.Partition, n int) []ps.Key {
 	var keys []ps.Key
 	for range n {
@@ -231,7 +231,7 @@ func (h *hand) message() wire.Message {
 	}
 }
 
-// command has the controller do something that it may do at any time.
+// command makes the controller do something that it may do at any time.
 func (h *hand) command(s *server.Server, generation *ps.Generation, route ps.Route) {
 	cut := ps.Clock(h.byte() % 8)
 	switch h.byte() % 7 {
@@ -276,14 +276,14 @@ func serving(schema ps.Schema, log *slog.Logger) (s *server.Server, route ps.Rou
 	}
 }
 
-// nobody is a listener to which nobody comes.
+// nobody is a listener without connections.
 type nobody struct{}
 
 func (nobody) Accept() (net.Conn, error) { return nil, net.ErrClosed }
 func (nobody) Close() error              { return nil }
 func (nobody) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: os.Getpid()} }
 
-// dialog has a server answer what the bytes make.
+// dialog makes a server answer the messages made from the bytes.
 func dialog(program []byte) {
 	h := &hand{bytes: program}
 	staleness := []ps.Clock{0, 0, 2, ps.Unbounded}[h.byte()%4]
@@ -292,7 +292,7 @@ func dialog(program []byte) {
 	s, route, end := serving(schema, slog.New(slog.DiscardHandler))
 	defer end()
 	given, cancel := context.WithCancel(context.Background())
-	cancel() // what would have to wait is given up
+	cancel() // requests that would have to wait are given up
 	generation := ps.Generation(1)
 	for len(h.bytes) > 0 {
 		if h.byte() >= 0xf0 {
@@ -308,7 +308,7 @@ func dialog(program []byte) {
 	}
 }
 
-// heap returns how much memory is in use after what can be given back has been.
+// heap returns how much memory is in use after garbage collection.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -316,8 +316,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// FuzzServer sends a server whatever messages the bytes make, between commands of its controller: it neither panics nor takes
-// memory beyond what it has been sent.
+// FuzzServer sends a server messages made from the bytes, between commands of its controller: it neither panics nor allocates much more
+// memory than it has received.
 func FuzzServer(f *testing.F) {
 	random := rand.New(rand.NewPCG(14, 7))
 	for range 60 {
@@ -341,7 +341,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// Many dialogs by a seed, more with TIERML_FUZZ_ROUNDS.
+// Many dialogs from a seed, more with TIERML_FUZZ_ROUNDS.
 func TestServerWithstandsAnything(t *testing.T) {
 	rounds := rounds(t, 2000)
 	random := rand.New(rand.NewPCG(uint64(rounds), 1))
@@ -377,7 +377,7 @@ func rounds(t *testing.T, few int) int {
 	return few
 }
 
-// The attacks that once took a server down: contributions of no split, for any clock, by many incarnations.
+// Attacks that once took a server down: contributions of no split, for any clock, by many incarnations.
 func TestContributionWithoutSplits(t *testing.T) {
 	for _, staleness := range []ps.Clock{0, 1, ps.Unbounded} {
 		s, _, end := serving(toy(false, staleness), slog.New(slog.DiscardHandler))
@@ -413,7 +413,7 @@ func TestAheadIsBounded(t *testing.T) {
 	}
 }
 
-// However many reads wait, they hold no memory for their answers.
+// However many reads wait, they use no memory for their answers.
 func TestWaitingReadsTakeLittle(t *testing.T) {
 	schema := ps.Schema{Tables: []ps.Table{{Name: "wide", Rows: 1000, Cols: 16 << 10}}, Partitions: 2, Splits: 2, Deterministic: true}
 	s, _, end := serving(schema, slog.New(slog.DiscardHandler))
@@ -432,7 +432,7 @@ func TestWaitingReadsTakeLittle(t *testing.T) {
 			wire.Release(s.Handle(ctx, 1, &wire.Read{Clock: 2, Groups: []wire.KeyGroup{{Partition: 0, Keys: len(keys)}}, Keys: keys}))
 		})
 	}
-	time.Sleep(50 * time.Millisecond) // most wait by then; those that do not yet take no more
+	time.Sleep(50 * time.Millisecond) // most wait by then; the rest use no more
 	if took := int64(heap()) - int64(before); took > 64<<20 {
 		t.Errorf("150 reads that wait took %d MB", took>>20)
 	}
@@ -440,7 +440,7 @@ func TestWaitingReadsTakeLittle(t *testing.T) {
 	waiting.Wait()
 }
 
-// lines counts what is logged.
+// lines counts log lines.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -493,8 +493,8 @@ func TestFinalOfNonsense(t *testing.T) {
 	}
 }
 
-// Many reads wait on connections that nobody reads, and long bodies are announced that do not come. When the reads need wait no
-// longer their answers, 4.8 GB, take no more memory than the server has for them.
+// Many reads wait on connections whose answers are not read, and long bodies are announced that do not come. When the reads need no longer
+// wait, their answers, 4.8 GB, use no more memory than the server reserves for them.
 func TestConnectionsAreBounded(t *testing.T) {
 	const cols, keys = 16 << 10, 120 // 8 MB
 	schema := ps.Schema{Tables: []ps.Table{{Name: "rows", Rows: 1 << 20, Cols: cols}}, Partitions: 1, Splits: 2, Deterministic: true}
@@ -551,7 +551,7 @@ type unreadable struct{ net.Conn }
 
 func (unreadable) Read([]byte) (int, error) { panic("unreadable") }
 
-// one is a listener to which one connection comes.
+// one is a listener that accepts one connection.
 type one struct {
 	net.Listener
 	conn chan net.Conn
@@ -571,7 +571,7 @@ func TestPanicsAreReported(t *testing.T) {
 	listener := one{nobody{}, make(chan net.Conn, 1)}
 	s := server.New(server.Config{Self: "a", Schema: toy(true, 0), Job: job, Listener: listener, Panicked: func(value any, _ []byte) {
 		told <- value
-		runtime.Goexit() // instead of the process's end
+		runtime.Goexit() // instead of ending the process
 	}})
 	here, there := net.Pipe()
 	defer here.Close()

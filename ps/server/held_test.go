@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/ps/server"
 )
 
-// rowsOf reads what was held to its end.
+// rowsOf reads a held cut to its end.
 func rowsOf(t *testing.T, schema *ps.Schema, h *server.HeldCut) *ps.Block {
 	t.Helper()
 	rows := &ps.Block{}
@@ -25,8 +25,8 @@ func rowsOf(t *testing.T, schema *ps.Schema, h *server.HeldCut) *ps.Block {
 	}
 }
 
-// A cut is read from its backup while training continues and the next one is committed; then nobody holds either any more,
-// and everything begins again from what was read: on other servers, one of which held something else.
+// A cut is read from its backup while training continues and the next one is committed; then no server holds either any more, and
+// everything restarts from what was read: on other servers, one of which held another state.
 func TestCutHeldAndBegunAgain(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	team := c.team()
@@ -59,7 +59,7 @@ func TestCutHeldAndBegunAgain(t *testing.T) {
 	}
 
 	c.kill("r")
-	other := c.startIn("r2", c.generation+1) // its controller knows the generation that begins, which no route has named to it yet
+	other := c.startIn("r2", c.generation+1) // its controller knows the new generation, which no route has announced yet
 	for p := range c.route.Owner {
 		c.route.Owner[p], c.route.Backup[p] = "r2", "r2"
 	}

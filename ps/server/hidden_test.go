@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/ps/server"
 )
 
-// BenchmarkMoveAll is what a move of all partitions at once adds to the clocks of two servers and four workers, each of which reads
+// BenchmarkMoveAll measures what a move of all partitions at once adds to the clocks of two servers and four workers, each of which reads
 // and changes a quarter of the rows and computes for a while. Extra is by how much the longest clock exceeds the usual one.
 func BenchmarkMoveAll(b *testing.B) {
 	for _, megabytes := range []int{3, 128} {
@@ -29,7 +29,7 @@ func BenchmarkMoveAll(b *testing.B) {
 	}
 }
 
-// mover is a job whose partitions change places.
+// mover is a job whose partitions swap places.
 type mover struct {
 	*cluster
 	running sync.WaitGroup
@@ -99,7 +99,7 @@ func gaps(times []time.Time) (out []time.Duration) {
 	return out
 }
 
-// moveAll has every partition change places, and reports what became of the clocks.
+// moveAll makes all partitions swap places, and reports the effect on clocks.
 func (m *mover) moveAll(b *testing.B, way server.Move) {
 	m.wait(8)
 	before := m.clocks()

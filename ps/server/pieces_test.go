@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// A partition many times as large as a frame trains, is cut, moves and comes back, with the same rows as one that fits a frame.
+// A partition many times larger than a frame trains, is cut, moves and comes back, with the same rows as one that fits a frame.
 func TestModelLargerThanFrames(t *testing.T) {
 	schema := ps.Schema{
 		Tables:     []ps.Table{{Name: "w", Rows: 3000, Cols: 16}, {Name: "long", Rows: 5, Cols: 200}},
@@ -26,7 +26,7 @@ func TestModelLargerThanFrames(t *testing.T) {
 	}
 }
 
-// trainedRows are all rows after six clocks, a cut, moves and a roll-back, with frames of a length.
+// trainedRows returns all rows after six clocks, a cut, moves and a roll-back, with frames of a maximum length.
 func trainedRows(t *testing.T, schema ps.Schema, longest int) []float32 {
 	t.Helper()
 	maxBody = longest
@@ -61,7 +61,7 @@ func trainedRows(t *testing.T, schema ps.Schema, longest int) []float32 {
 	return slices.Clone(rows.Values)
 }
 
-// What waits of contributions that never end is no more than the partition has rows, for no more workers than there are splits.
+// Pending pieces of contributions that never end are bounded by the partition's rows, and by as many workers as there are splits.
 func TestPiecesAreBounded(t *testing.T) {
 	schema := ps.Schema{Tables: []ps.Table{{Name: "w", Rows: 64, Cols: 1 << 10}}, Partitions: 1, Splits: 4, Deterministic: true}
 	s, _, end := serving(schema, slog.New(slog.DiscardHandler))
@@ -130,7 +130,7 @@ func (o *owner) end() {
 	o.news.Broadcast()
 }
 
-// However many partitions pass a cut at once, a backup pulls as few at a time as it was told to.
+// However many partitions pass a cut at once, a backup pulls no more at a time than its limit.
 func TestPullsAtOnce(t *testing.T) {
 	for _, c := range []struct{ setting, want int }{{0, 4}, {7, 7}} {
 		const partitions = 300

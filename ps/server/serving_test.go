@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// Serving counts the time of each contribution and each commit, and no read, by partition and clock. What is refused takes time too.
+// Serving counts the time of each contribution and each commit, but not of reads, by partition and clock. Refused requests take time too.
 func TestServingIsMeasured(t *testing.T) {
 	schema := ps.Schema{Tables: []ps.Table{{Name: "t", Rows: 64, Cols: 1}}, Partitions: 2, Splits: 2, Deterministic: true}
 	s := New(Config{Self: "a", Schema: schema, Generation: 1})

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// maxBody is what clusters are given. With tinyBody next to everything travels in pieces of a row or two.
+// maxBody is the clusters' frame limit. With tinyBody almost everything travels in pieces of a row or two.
 var maxBody int
 
 const tinyBody = 640
@@ -72,7 +72,7 @@ func TestPartitionsMoveWhileTraining(t *testing.T) {
 	})
 }
 
-// moveAround moves partitions at random, and announces it only now and then.
+// moveAround moves partitions at random, and announces the route only sometimes.
 func (c *cluster) moveAround(times int) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	ids := []ps.ServerID{"a", "b", "r"}
@@ -137,7 +137,7 @@ func TestOwnerDies(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.cut(4)
-		// A partition that has moved since the cut cannot be undone by its owner.
+		// An owner cannot undo a partition that has moved since the cut.
 		if err := c.move(c.ctx, 0, "a", "b", server.Move{}); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestEndOfLifeFlush(t *testing.T) {
 	})
 }
 
-// A new backup has nothing, so it takes everything; undelivered cuts can be taken back.
+// A new backup has nothing, so it takes everything; undelivered cuts can be revoked.
 func TestBackupReplaced(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	team := c.team()
@@ -311,7 +311,7 @@ func TestFencedWorkerIsRefusedEverywhere(t *testing.T) {
 	if err != nil || ack.Partitions[0].Code != wire.Fenced {
 		t.Errorf("a promoted partition answers %+v, %v", ack, err)
 	}
-	// Another incarnation takes the splits over.
+	// Another incarnation takes over the splits.
 	m.inc, m.sequence = 77, 0
 	team.start(c.ctx, 3, 5)
 	if err := team.wait(); err != nil {
@@ -393,8 +393,8 @@ func TestMoveMessagesRepeat(t *testing.T) {
 	}
 }
 
-// What has arrived of a move that was cancelled unheard gives way to the next move of the partition, from any server; but not to
-// late messages of a move that has ended. A route tells as well as the sender that the partition is here.
+// Data from a move that was cancelled without the receiver's knowledge gives way to the next move of the partition, from any server; but
+// not to late messages of an ended move. A route shows as well as the sender that the partition is here.
 func TestMoveAfterOneThatWasCancelled(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "b", "r")
 	shard := ps.NewShard(&c.schema, 0)
@@ -424,7 +424,7 @@ func TestMoveAfterOneThatWasCancelled(t *testing.T) {
 	}
 	for _, owned := range []int{0, 1} {
 		c.route.Owner[0] = "r"
-		c.announce() // the first is that by which the sender had it
+		c.announce() // the first is the route by which the sender owned it
 		if n := r.Stats().Owned; n != owned {
 			t.Errorf("by route %d, the receiver owns %d partitions, not %d", c.route.Version, n, owned)
 		}
@@ -472,8 +472,8 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-// A controller that takes a run over takes the cut back that the one before had named, and names one at the same clock when
-// no work is done meanwhile. It is delivered again, and reported again; also when its backup has not forgotten it.
+// A controller that takes over a run revokes the cut that its predecessor had named, and names one at the same clock if no work is done
+// meanwhile. It is delivered and reported again, even if its backup has not forgotten it.
 func TestCutNamedAgain(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	team := c.team()
@@ -542,8 +542,8 @@ func TestCutNames(t *testing.T) {
 	c.cut(2)
 }
 
-// The controller dies while backups move. To the next one the old backup, informed again that its cut is committed, is still the one
-// that holds it; and the new one, which no route has named, does not wait for a delivery that never comes.
+// The controller dies while backups move. For the next one the old backup, informed again that its cut is committed, is still its holder;
+// and the new one, which no route has named, does not wait for a delivery that never comes.
 func TestBackupsWhoseMoveWasForgotten(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	team := c.team()

@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/ps/client"
 )
 
-// TestRowsOf100000Columns trains on rows as wide as they may be, over TCP: what is sent straight from tables to the memory
-// of readers, while others commit, is what was committed.
+// TestRowsOf100000Columns trains on rows of the maximum width, over TCP: data sent straight from tables to the memory of readers, while
+// others commit, is what was committed.
 func TestRowsOf100000Columns(t *testing.T) {
 	for _, deterministic := range []bool{true, false} {
 		t.Run(fmt.Sprintf("deterministic=%t", deterministic), func(t *testing.T) {
@@ -85,7 +85,7 @@ func wideSums(s *ps.Schema, keys []ps.Key, step func(column int) float32) []clie
 	return sums
 }
 
-// checkWide: work of a clock sees both splits' steps of all clocks before it, and maybe the other's of its own.
+// checkWide: work of a clock sees both splits' steps of all earlier clocks, and maybe the other split's of its own.
 func checkWide(s *ps.Schema, k ps.Key, row []float32, clock ps.Clock, step func(column int) float32) error {
 	least := 2 * float32(clock-1)
 	for column, x := range row {

@@ -6,7 +6,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// The window of a partition is open between the last read of a clock, as many as in the clock before, and its first contribution.
+// The window of a partition is open between the last read of a clock, when there were as many as in the clock before, and its first
+// contribution.
 func TestWindow(t *testing.T) {
 	schema := ps.Schema{Tables: []ps.Table{{Name: "t", Rows: 4, Cols: 1}}, Partitions: 1, Splits: 2}
 	s := &slot{state: owned, shard: ps.NewShard(&schema, 0)}

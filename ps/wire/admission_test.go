@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The oldest connection that has shown nothing makes room for a new one; those that have are never closed for others.
+// The oldest connection that has sent nothing makes room for a new one; active ones are never closed for others.
 func TestCrowdOfConnections(t *testing.T) {
 	var c admission
 	enter := func() (*list.Element, net.Conn, net.Conn) {
@@ -30,7 +30,7 @@ func TestCrowdOfConnections(t *testing.T) {
 	if newest == nil || closed != oldest {
 		t.Error("the oldest silent connection did not make room")
 	}
-	c.leave(known) // the closed one leaves, too, in its own time
+	c.leave(known) // the closed one leaves, too, later
 	c.count--
 	for _, at := range append(rest, newest) {
 		c.active(at)

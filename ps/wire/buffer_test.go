@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Large buffers are used again however often garbage is collected meanwhile, and given up when nobody has used them for a while.
+// Large buffers are reused however often garbage is collected meanwhile, and released when they have been unused for a while.
 func TestLargeBuffersOutliveCollections(t *testing.T) {
 	const size = 5 << 20
 	b := NewBuffer(size)

@@ -33,7 +33,7 @@ func TestPanicsAreReported(t *testing.T) {
 		told := make(chan string, 1)
 		s := &Server{Job: 1, Handler: broken{want == "broken later"}, Log: discard, Traffic: new(Traffic), Panicked: func(value any, stack []byte) {
 			told <- value.(string) + string(stack)
-			runtime.Goexit() // instead of the process's end
+			runtime.Goexit() // instead of ending the process
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var serving sync.WaitGroup

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// hesitant gives a few bytes at a time, and sometimes none because of a deadline.
+// hesitant returns a few bytes at a time, and sometimes none because of a deadline.
 type hesitant struct {
 	from   io.Reader
 	random *rand.Rand
@@ -53,7 +53,7 @@ func TestValuesAreReadToWhereTheyBelong(t *testing.T) {
 		}
 		answer.Values = want
 		placed := true
-		if groups > 0 && random.IntN(3) == 0 { // as long as expected, and yet something else
+		if groups > 0 && random.IntN(3) == 0 { // the expected length, but something else
 			answer.Groups[random.IntN(groups)].Code = Retry
 			placed = false
 		}
@@ -90,7 +90,7 @@ func TestValuesAreReadToWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// TestPiecesGoToMemoryOfFormerOnes: a piece of a cut is read to memory that its asker has, if that is large enough and hardly larger.
+// TestPiecesGoToMemoryOfFormerOnes: a piece of a cut is read into the requester's memory, if that is large enough and hardly larger.
 func TestPiecesGoToMemoryOfFormerOnes(t *testing.T) {
 	piece := &Delivery{Cut: 7, Rows: ps.Block{Keys: []ps.Key{{Row: 1}}, Values: make([]float32, 100_000)}}
 	for i := range piece.Rows.Values {
@@ -122,7 +122,7 @@ func TestPiecesGoToMemoryOfFormerOnes(t *testing.T) {
 	}
 }
 
-// lender lends its values, which change at once when they are given back.
+// lender lends its values, which change as soon as they are returned.
 type lender struct {
 	mu     sync.Mutex
 	values []float32
@@ -147,8 +147,7 @@ func (l *lender) HandleNow(_ ps.Generation, request Message) Message {
 	})
 }
 
-// TestLentValues: they arrive as they were when they were lent, also when nobody reads them for a while, and are given back
-// before that.
+// TestLentValues: they arrive as they were when lent, even if they are not read for a while, and are returned before that.
 func TestLentValues(t *testing.T) {
 	pool, own := certificates(t)
 	config := &tls.Config{Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
@@ -207,7 +206,7 @@ func TestLentValues(t *testing.T) {
 	}
 }
 
-// TestLeavingAnAnswerOnItsWay: once Call has returned, nobody writes into the caller's memory any more.
+// TestLeavingAnAnswerOnItsWay: once Call has returned, nothing writes to the caller's memory any more.
 func TestLeavingAnAnswerOnItsWay(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _ = theirs.Close() }()
@@ -235,7 +234,7 @@ func TestLeavingAnAnswerOnItsWay(t *testing.T) {
 		}
 	}
 	for i := range into {
-		into[i] = 1 // the race detector tells if somebody writes
+		into[i] = 1 // the race detector reports any other writer
 	}
 	serving.Wait()
 }

@@ -41,8 +41,8 @@ func securePair(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-// What goes through TLS comes out again, in pieces of any size, whether it is waited for or taken at once: more than the
-// kernel holds while nobody reads.
+// Data sent through TLS arrives unchanged, in pieces of any size, with blocking and nonblocking writes: more than the kernel buffers while
+// nobody reads.
 func TestSecuredWrites(t *testing.T) {
 	near, far := securePair(t)
 	random := rand.New(rand.NewPCG(1, 2))

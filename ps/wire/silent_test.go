@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// one is a listener to which one connection comes.
+// one is a listener that accepts one connection.
 type one struct {
 	conns chan net.Conn
 	close func()
@@ -27,7 +27,7 @@ func (l *one) Accept() (net.Conn, error) {
 func (l *one) Close() error   { l.close(); return nil }
 func (l *one) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A connection that shows no frame, or does not finish its handshake, is closed after a while.
+// A connection that sends no frame, or does not finish its handshake, is closed after a while.
 func TestSilentConnectionsAreClosed(t *testing.T) {
 	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": {}} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func TestCallersOfThisHostUseAUnixSocket(t *testing.T) {
 	_ = conn.Close()
 }
 
-// certificates returns a CA and what it signs for 127.0.0.1.
+// certificates returns a CA and a certificate that it signed for 127.0.0.1.
 func certificates(t *testing.T) (*x509.CertPool, tls.Certificate) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestMutualTLS(t *testing.T) {
 	testMutualTLS(t, listener)
 }
 
-// Slots of a job on one host are users of their own.
+// Slots of a job on one host run as users of their own.
 func TestMutualTLSAcrossUsers(t *testing.T) { testMutualTLS(t, sameusertest.Listen(t, "127.0.0.1:0")) }
 
 func testMutualTLS(t *testing.T, listener net.Listener) {

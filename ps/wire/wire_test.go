@@ -71,7 +71,7 @@ func samples() []Message {
 		case *Rows:
 			m.Groups = []PartitionStatus{{1, OK, "", ""}, {2, Moved, "", ""}}
 			m.Stamps = []ps.Stamp{{Folded: 1<<63 - 1, Own: 1<<64 - 1}, {}}
-			m.Values = make([]float32, 5000) // sent from where it lies
+			m.Values = make([]float32, 5000) // sent without a copy
 			for i := range m.Values {
 				m.Values[i] = random.Float32()
 			}
@@ -91,7 +91,7 @@ func samples() []Message {
 	return list
 }
 
-// whole makes a message such as workers without a transport send.
+// whole makes a message as workers without a transport send it.
 func (m *Stage) whole() {
 	for i := range m.Partitions {
 		m.Partitions[i].Transport = ps.Whole
@@ -219,7 +219,7 @@ func TestClaimsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// Numbers that a transport carries take its bytes; others go whole, and say so.
+// Numbers that a transport can represent take its bytes; others are sent in full, and marked.
 func TestTransport(t *testing.T) {
 	sums := ps.Sums{Keys: make([]ps.Key, 1), Float: make([]float32, 4097)}
 	for i := range sums.Float {
@@ -260,7 +260,7 @@ func TestTooLongIsNotSent(t *testing.T) {
 	}
 }
 
-// Whatever is decoded encodes to the same bytes: each message has one form.
+// Whatever is decoded encodes to the same bytes: each message has one encoding.
 func FuzzDecode(f *testing.F) {
 	for _, m := range samples() {
 		b := encoded(f, header{}, m)
@@ -281,7 +281,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzFrame reads what a stranger may send.
+// FuzzFrame reads data from a stranger.
 func FuzzFrame(f *testing.F) {
 	for _, m := range samples() {
 		if b := encoded(f, header{job: 1, request: 1}, m); len(b) < 4096 {
@@ -316,7 +316,7 @@ func TestChecksumDoesNotDependOnPieces(t *testing.T) {
 	}
 }
 
-// On a machine with the other byte order, or with a message that is not aligned, numbers are copied.
+// On a machine with the other byte order, or if a message is not aligned, numbers are copied.
 func TestUnalignedView(t *testing.T) {
 	values := []float32{1, -2.5, 3e-30}
 	b := append([]byte{0}, raw(values)...)
