@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Numbers that memory is allocated by have an upper bound, which the message names.
+// Numbers that determine how much memory is allocated have an upper bound, which the message names.
 func TestNumbersHaveAnUpperBound(t *testing.T) {
 	const job = "name: x\ncloud: none\ntrain: {app: mf, data: foreign_test.go, clocks: 4, FIELD}\n"
 	for _, field := range []string{"partitions: 2147483647", "partitions: 16385", "splits: 2147483647", "splits: 131073", "staleness: 1000000, consistency: ssp"} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What Terraform prints of an installation is enough for what is about the cluster alone; a job file is read as ever.
+// An installation as Terraform prints it suffices for commands about the cluster alone; a job file is read as usual.
 func TestLoadCluster(t *testing.T) {
 	const settings = `ec2:
   region: us-west-2

@@ -158,7 +158,7 @@ func TestLoadGood(t *testing.T) {
 	}
 }
 
-// private returns the fields that say where a job was read, not what it is.
+// private matches the fields that say where a job was read, not what it is.
 func private(p cmp.Path) bool {
 	field, ok := p.Last().(cmp.StructField)
 	return ok && field.Name() == "origin"
@@ -172,7 +172,7 @@ func mustRoundTrip(t *testing.T, job *Job) {
 	if err != nil {
 		t.Fatalf("the resolved job does not load: %v\n%s", err, text)
 	}
-	// Env is left out on purpose, and none may be nil or empty.
+	// Env is omitted on purpose, and none may be nil or empty.
 	ignore := cmp.FilterPath(func(p cmp.Path) bool {
 		field, ok := p.Last().(cmp.StructField)
 		return private(p) || ok && field.Name() == "Env"
@@ -317,7 +317,7 @@ func loadsAnywhere(t *testing.T, name, text string) {
 	mustRoundTrip(t, job)
 }
 
-// TestMessagesName every field's example in messages: it must be a field, and its value must be read.
+// TestExamplesInMessages checks that the examples in messages name a field, and that their values are valid.
 func TestExamplesInMessages(t *testing.T) {
 	for key, text := range examples {
 		name := key[strings.LastIndexByte(key, '.')+1:]
@@ -334,7 +334,7 @@ func TestExamplesInMessages(t *testing.T) {
 	}
 }
 
-// TestEveryFieldHasAName: each field of each struct has a yaml name, but the block, whose name is its provider's.
+// TestEveryFieldHasAName: each field of each struct has a yaml name, except the block, whose name is its provider's.
 func TestEveryFieldHasAName(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Job](), reflect.TypeFor[Resources](), reflect.TypeFor[Machine](), reflect.TypeFor[Reliable](),
@@ -349,7 +349,7 @@ func TestEveryFieldHasAName(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever the text, the answer is a job that prints and loads again, or faults with places.
+// FuzzLoad: whatever the text, the result is a job that prints and loads again, or faults with positions.
 func FuzzLoad(f *testing.F) {
 	for _, pattern := range []string{"testdata/bad/*.yaml", "testdata/good.yaml", "../examples/*.yaml", "../examples/programs/*.yaml"} {
 		files, err := filepath.Glob(pattern)

@@ -23,7 +23,7 @@ func ExampleLoad() {
 	// Output: hello local echo hello 2
 }
 
-// All mistakes are reported at once, each with its place and its cure.
+// All mistakes are reported at once, each with its position and remedy.
 func ExampleFaults() {
 	dir, _ := os.MkdirTemp("", "example")
 	defer os.RemoveAll(dir)

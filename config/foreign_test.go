@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A job that somebody else has sent is read as any other, but what it names of this host, and of what is near it, is refused
-// unlooked at, and nothing of this process's environment gets into it.
+// A foreign job is read like any other, but paths on this host and its network are rejected without access, and nothing of this process's
+// environment gets into it.
 func TestForeign(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"inputs/ratings.csv", "inputs/catalog.csv", "secret", "inputs2/x"} {
@@ -111,8 +111,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// FuzzForeign: whatever a place is called, what a foreign job may name is no file beyond what is allowed, and no store with settings
-// beyond a few. The resolved job, which is what runs, says the same when it is judged again and when it is opened.
+// FuzzForeign: whatever a path is called, a foreign job can name no file outside the allowed ones, and no store with settings other than a
+// few. The resolved job, which is what runs, gets the same verdict when it is judged again and when it is opened.
 func FuzzForeign(f *testing.F) {
 	dir := f.TempDir()
 	for _, name := range []string{"allowed/data.csv", "secret"} {

@@ -63,7 +63,7 @@ func loadGPU(t *testing.T, resources, work string) (*Job, error) {
 	return Load(path)
 }
 
-// resources.gpu is short for entries of any_of, also in what a run keeps of its job.
+// resources.gpu is short for entries of any_of, also in a run's copy of its job.
 func TestGPUIsShort(t *testing.T) {
 	for _, resources := range []string{"{count: 2, gpu: L40S:1}", "{count: 2, gpu: [L40S:1]}", "{count: 2, any_of: [{gpu: L40S:1}]}"} {
 		job, err := loadGPU(t, resources, "run: nvidia-smi")

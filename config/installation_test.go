@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A job server that is started with a job file takes jobs that name the file's own endpoints, and no others.
+// A job server that is started with a job file accepts jobs that name the file's own endpoints, and no others.
 func TestEndpointsAreAllowed(t *testing.T) {
 	file := func(ec2 string) string {
 		path := filepath.Join(t.TempDir(), "job.yaml")
@@ -44,7 +44,7 @@ func TestEndpointsAreAllowed(t *testing.T) {
 	if _, err := LoadForeign(other, Foreign{Allow: allow}); err == nil {
 		t.Error("another endpoint is allowed")
 	}
-	// What a shell or systemd would read differently is refused.
+	// Text that a shell or systemd would read differently is refused.
 	for _, address := range []string{"https://s.example/'$(x)'", "https://s.example/%25n", "https://s.example/a,b", "s.example"} {
 		escaped := strings.NewReplacer("%", "%25", "$", "%24", "'", "%27", ":", "%3A", "/", "%2F").Replace(address)
 		if got, err := endpoints(file("  checkpoints: s3://b/c?endpoint=" + escaped + "\n")); err == nil || !strings.Contains(err.Error(), "ec2.checkpoints: names an endpoint") {

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// This file has what a job file's fields rule out together, as far as a schema can say it; the checks of this package say the rest.
+// This file has the combinations of fields that a job file excludes, as far as a schema can express them; the checks of this package cover
+// the rest.
 
-// required holds where all of the fields are there.
+// required holds if all of the fields are present.
 func required(fields ...string) schemaNode {
 	return schemaNode{"type": "object", "required": fields}
 }
@@ -16,7 +17,7 @@ func not(node schemaNode) schemaNode { return schemaNode{"not": node} }
 
 func allOf(nodes ...schemaNode) schemaNode { return schemaNode{"allOf": nodes} }
 
-// oneOfThese holds where at least one of the fields is there.
+// oneOfThese holds if at least one of the fields is present.
 func oneOfThese(fields ...string) schemaNode {
 	var each []schemaNode
 	for _, field := range fields {
@@ -25,7 +26,7 @@ func oneOfThese(fields ...string) schemaNode {
 	return schemaNode{"anyOf": each}
 }
 
-// is holds where a field is there and has this value.
+// is holds if a field is present and has this value.
 func is(field string, value any) schemaNode {
 	return schemaNode{"type": "object", "properties": schemaNode{field: schemaNode{"const": value}}, "required": []string{field}}
 }
@@ -85,7 +86,7 @@ func rulesOf(path string) (rules []schemaNode) {
 	return rules
 }
 
-// valueRules adds to a field's schema what its kind does not say.
+// valueRules adds restrictions to a field's schema that its kind does not imply.
 func valueRules(path string, node schemaNode) {
 	switch path {
 	case "name":

@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// schemaFile is the JSON schema of job files, for editors. TestJSONSchema makes it from the structs, as docs/job.md's lists are made;
-// tools/schema tries it with a validator on the job files that the project has.
+// schemaFile is the JSON schema of job files, for editors. TestJSONSchema makes it from the structs, like the lists of docs/job.md;
+// tools/schema tests it with a validator on the project's job files.
 const schemaFile = "../docs/job.schema.json"
 
 type schemaNode = map[string]any
@@ -63,7 +63,7 @@ func schemaOf(described map[string]described, path string, of reflect.Value) sch
 			required = append(required, m.name)
 		}
 	}
-	if path == "resources" { // what shortForms writes out
+	if path == "resources" { // what shortForms expands
 		machine := schemaOf(described, "resources.any_of[]", reflect.ValueOf(&Machine{}).Elem())["properties"].(schemaNode)
 		for _, name := range machineFields {
 			properties[name] = machine[name]
@@ -71,7 +71,7 @@ func schemaOf(described map[string]described, path string, of reflect.Value) sch
 		properties["type"] = anyOfSchemas(machine["type"].(schemaNode), schemaNode{"type": "array", "items": schemaNode{"type": "string"}})
 		properties["any_of"] = anyOfSchemas(properties["any_of"].(schemaNode), schemaNode{"type": "string"})
 	}
-	if _, real := ProviderNamed(path); real { // what install replaces by what it names
+	if _, real := ProviderNamed(path); real { // replaced with its contents by install
 		properties["installation"] = schemaNode{"type": "string", "description": "a file or address with the settings of an installation, as Terraform's output `settings`"}
 	}
 	node := schemaNode{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}
@@ -124,7 +124,7 @@ func valueSchema(described map[string]described, path string, m member) schemaNo
 	return schemaNode{"type": "array", "items": items}
 }
 
-// elementSchema returns the schema of what a list or a mapping has.
+// elementSchema returns the schema of the elements of a list or a mapping.
 func elementSchema(described map[string]described, path string, t reflect.Type) schemaNode {
 	element := member{value: reflect.New(t.Elem()).Elem()}
 	if t.Elem().Kind() == reflect.Interface {
@@ -205,7 +205,7 @@ var (
 	fromOn  = regexp.MustCompile(`^from (\d+)$`)
 )
 
-// addLimits adds what the list on the page says of a number; what is not a plain range stays to the program.
+// addLimits adds a number's limits from the list on the page; limits that are not a plain range are left to the program.
 func addLimits(node schemaNode, limit string) {
 	bound := func(digits string) int { n, _ := strconv.Atoi(digits); return n }
 	switch m := between.FindStringSubmatch(limit); {

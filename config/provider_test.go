@@ -17,7 +17,7 @@ local:
   start: 2021-01-01T00:00:00Z
 `
 
-// TestProvider: with provider: gce a job has the terms that are usual there, unless it says otherwise.
+// TestProvider: with provider: gce a job has that provider's usual terms, unless it says otherwise.
 func TestProvider(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

@@ -24,13 +24,13 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// The lists of docs/job.md between <!-- fields of X --> and <!-- end --> are made from the structs of this package: the
-// texts and defaults from the fields' comments, the kinds of values from their types, and the examples that messages show.
-// TestFieldLists says when they are out of date; `make golden` writes them.
+// The lists of docs/job.md between <!-- fields of X --> and <!-- end --> are made from the structs of this package: the texts and defaults
+// from the fields' comments, the kinds of values from their types, and the examples from messages. TestFieldLists reports when they are out
+// of date; `make golden` writes them.
 
 const referencePage = "../docs/job.md"
 
-// choices are the words that a field takes, and limits its numbers; TestValuesInLists checks them against what is refused.
+// choices are a field's allowed words, and limits its allowed numbers; TestValuesInLists checks both against what is refused.
 var choices = map[string][]string{
 	"cloud": {CloudLocal, "ec2", "gce", "kubernetes", CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {"ec2", "gce"},
 	"policy": Policies(), "prefer": {PreferCost, PreferBalanced, PreferTime}, "resources.any_of[].arch": {market.ArchX86, market.ArchARM}, "train.consistency": {BSP, SSP, ASP},
@@ -52,7 +52,7 @@ var limits = map[string]struct{ text, inside, outside string }{
 	"resources.any_of[].max_price": {"above $0", "$1", "$0"}, "max_duration": {"above 0s", "1s", "0s"},
 }
 
-// forms say how texts look that are not free.
+// forms describe the format of texts that are not free.
 var forms = map[string]string{
 	"train.data": "path or URL", "checkpoint.to": "path or URL", "checkpoint.bandwidth": "bytes a second", "reliable.bandwidth": "bits or bytes a second",
 	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "ec2.controller.url": "URL", "gce.controller.url": "URL", "gce.endpoint": "URL", "kubernetes.program.url": "URL", "kubernetes.endpoint": "URL", "kubernetes.controller.url": "URL", "kubernetes.checkpoints": "URL", "kubernetes.listen": "address:port", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
@@ -61,7 +61,7 @@ var forms = map[string]string{
 	"local.capacity": "mapping", "ec2.subnets": "mapping", "gce.labels": "mapping", "kubernetes.resources": "mapping", "kubernetes.pod": "mapping",
 }
 
-// described is a field as the structs say it.
+// described is a field as the structs describe it.
 type described struct {
 	path, value, fallback, text, example string
 }
@@ -111,12 +111,12 @@ var (
 	goLabel  = regexp.MustCompile(`^[A-Z]\w*: `)
 	sentence = regexp.MustCompile(`(?:^|[.;] )(Default|Required)(?:$|[ :.,])`)
 	pageName = regexp.MustCompile(`docs/(\w+)\.md`)
-	// preposition begins what a field is of, rather than what it does.
+	// preposition matches the start of a text about what a field belongs to, rather than what it does.
 	preposition = regexp.MustCompile(`^(?:of|by|in|on|to|from|with|that|they|or) `)
 	wallClock   = regexp.MustCompile(`wall-clock`)
 )
 
-// describe splits a comment into what a field is and what it is by default.
+// describe splits a comment into a field's meaning and its default.
 func describe(comment string) (text, fallback string) {
 	text = comment
 	if at := sentence.FindStringSubmatchIndex(comment); at != nil {
@@ -147,10 +147,10 @@ func describe(comment string) (text, fallback string) {
 	return link(strings.TrimSuffix(whatTime.ReplaceAllString(text, ""), ".")), link(fallback)
 }
 
-// whatTime is what the column of values says of a duration.
+// whatTime matches what the column of values says about a duration.
 var whatTime = regexp.MustCompile(`,? in (?:wall-clock|market) time,?`)
 
-// valueOf says what to write, by the field's type.
+// valueOf returns what to write, by the field's type.
 func valueOf(path string, f field, t reflect.Type, comment string) string {
 	if words, ok := choices[path]; ok {
 		return "`" + strings.Join(words, "` `") + "`"
@@ -206,7 +206,7 @@ func kindName(f field, t reflect.Type, comment string) string {
 	return "text"
 }
 
-// folderOf returns where a struct of the schema is: this package's are in ".".
+// folderOf returns the folder of a struct of the schema: this package's are in ".".
 func folderOf(t reflect.Type) string {
 	folder := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]
 	if folder == "config" {
@@ -231,7 +231,7 @@ func everyField(t *testing.T) (all []described) {
 			}
 			d := described{path: path, value: valueOf(path, f.field, ft, comment)}
 			d.text, d.fallback = describe(comment)
-			if verb, ok := strings.CutPrefix(d.text, strings.ReplaceAll(f.name, "_", "")+" "); ok && !preposition.MatchString(verb) { // the field itself does so
+			if verb, ok := strings.CutPrefix(d.text, strings.ReplaceAll(f.name, "_", "")+" "); ok && !preposition.MatchString(verb) { // the field does so itself
 				d.text = verb
 			}
 			d.example, _, _ = strings.Cut(example(path), ", and below it")
@@ -254,9 +254,9 @@ func everyField(t *testing.T) (all []described) {
 	return all
 }
 
-// listOf returns the list of one part of the job: "the job" is what is in no section, "gce beyond ec2" names fields that ec2 has with
-// the same text in a last line; the fields below a named one are not named again. A part with a heading of its own on the page needs no
-// line. It returns the named fields, too.
+// listOf returns the list of one part of the job: "the job" is everything in no section; "gce beyond ec2" has a last line with the names of
+// fields that ec2 has with the same text; the fields below a named one are not named again. A part with its own heading on the page needs
+// no line. It also returns the named fields.
 func listOf(part string, all []described, page string) (list string, alike []string) {
 	var b strings.Builder
 	part, like, _ := strings.Cut(part, " beyond ")
@@ -295,7 +295,7 @@ func listOf(part string, all []described, page string) (list string, alike []str
 	return b.String(), alike
 }
 
-// line describes a field in a line of a list: what to write, what it is, and its default.
+// line formats a field as a line of a list: what to write, its meaning, and its default.
 func line(d described) string {
 	value, fallback := d.value, "Default: "+d.fallback+"."
 	if rest, ok := strings.CutPrefix(d.fallback, "required"); ok {
@@ -311,7 +311,7 @@ func line(d described) string {
 	return strings.TrimSpace(fmt.Sprintf("- `%s` (%s): %s. %s", d.path, value, d.text, fallback)) + "\n"
 }
 
-// sentenceOf makes a sentence of words.
+// sentenceOf makes a sentence from words.
 func sentenceOf(words string) string { return strings.ToUpper(words[:1]) + words[1:] + "." }
 
 var listMark = regexp.MustCompile(`(?s)<!-- fields of ([\w. ]+)(?:;[^>]*)? -->\n.*?<!-- end -->`)
@@ -377,7 +377,7 @@ func TestDefaultsInTables(t *testing.T) {
 	}
 }
 
-// refuses loads a job with one more field and returns what is said about it.
+// refuses loads a job with one more field and returns the faults.
 func refuses(t *testing.T, path, line string) (faults Faults) {
 	t.Helper()
 	var job map[string]any
@@ -402,7 +402,7 @@ func refuses(t *testing.T, path, line string) (faults Faults) {
 			inside[name] = map[string]any{}
 			at = inside[name]
 		case []any:
-			at = existing[min(1, len(existing)-1)] // of the script: one that takes most fields
+			at = existing[min(1, len(existing)-1)] // in the script: one that accepts most fields
 		default:
 			at = existing
 		}
@@ -433,7 +433,7 @@ func refuses(t *testing.T, path, line string) (faults Faults) {
 	return faults
 }
 
-// What the lists say of words and numbers is what is refused and taken.
+// What the lists say about words and numbers is what is refused and accepted.
 func TestValuesInLists(t *testing.T) {
 	last := func(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 	for path, words := range choices {
@@ -458,7 +458,7 @@ func TestValuesInLists(t *testing.T) {
 	}
 }
 
-// Each field's example is one of that field, and can be read.
+// Each field's example is of that field, and can be read.
 func TestFieldExamples(t *testing.T) {
 	for _, d := range everyField(t) {
 		name := d.path[strings.LastIndexByte(d.path, '.')+1:]

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What the Terraform modules print as settings is what a job file takes: every name of theirs is a field, and what a job
-// cannot do without, but for prices, is among them.
+// The settings that the Terraform modules print are valid in a job file: every name is a field, and all required fields, except prices, are
+// included.
 func TestSettingsOfTerraform(t *testing.T) {
 	block := regexp.MustCompile(`(?m)^  (ec2|gce)_settings = \{\n((?:    .*\n)+)  \}$`)
 	controller := regexp.MustCompile(`(?m)^  controller_settings = merge\(\n((?:    .*\n)+)  \)$`)

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/sched/trials"
 )
 
-// A program's knobs load, and load again as they are printed. What could not be sought is refused with what to write.
+// A program's knobs load, and load again as printed. Knobs that cannot be tuned are refused with what to write.
 func TestKnobs(t *testing.T) {
 	const program = `name: own
 cloud: local
@@ -48,7 +48,7 @@ run: ./train
 	}
 }
 
-// `tune: true` stays what it was.
+// `tune: true` keeps its meaning.
 func TestTuningOfTraining(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"p.csv", "c.csv", "r.csv"} {

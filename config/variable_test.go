@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A variable may be empty, as CUDA_VISIBLE_DEVICES is to hide all devices; one without a value is refused with what to write.
+// A variable may be empty, like CUDA_VISIBLE_DEVICES to hide all devices; one without a value is refused with what to write.
 func TestEmptyVariable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "job.yaml")
 	load := func(envs string) (*Job, error) {

@@ -27,7 +27,7 @@ func zipped(t *testing.T, text string) *bytes.Buffer {
 	return &b
 }
 
-// Files in the forms that the providers document.
+// Files in the formats that the providers document.
 var files = map[string][]string{
 	"AWS cost and usage report": {
 		"identity/LineItemId,lineItem/UsageStartDate,lineItem/UsageEndDate,lineItem/ProductCode,lineItem/UsageType,lineItem/ResourceId,lineItem/UnblendedCost\n" +

@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/terraform"
 )
 
-// serverScript returns that of a provider's job server.
+// serverScript returns the boot script of a provider's job server.
 func serverScript(t *testing.T, cloud, program, sha, settings string, token string) string {
 	t.Helper()
 	p, err := providers.Named(cloud)
@@ -29,8 +29,8 @@ func serverScript(t *testing.T, cloud, program, sha, settings string, token stri
 	return boot.Server(at, p.Boot(at), settings, []string{"https://store.example:9000", "http://[::1]:80"}, terraform.Units(), token)
 }
 
-// What the machine of a job server does first: it fetches the very program that was meant, and runs it as a job server that
-// takes the token whose sum it was told; at a second start it fetches nothing.
+// What a job server's machine does first: it fetches exactly the intended program, and runs it as a job server that accepts the token with
+// the given sum; at a second start it fetches nothing.
 func TestServerScript(t *testing.T) {
 	boottest.Need(t, "bash", "curl", "sha256sum")
 	const program = "#!/bin/bash\necho \"$* in $AWS_REGION\" >>\"$3/ran\"\n"
@@ -67,7 +67,7 @@ func TestServerScript(t *testing.T) {
 	}
 }
 
-// On a real machine the program is a service, the one that Terraform makes but for the token that it takes.
+// On a real machine the program is a service, the one that Terraform makes except for the token that it accepts.
 func TestServerScriptMakesAService(t *testing.T) {
 	for cloud, fetch := range map[string]string{
 		"ec2": "aws s3 cp --region 'us-west-2' --no-progress 's3://bucket/program' tierml.new",

@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/providers/boot/boottest"
 )
 
-// A machine whose boot stalls has a timer that ends it before it asks anybody for anything, and a kill of the script leaves it.
+// A machine whose boot stalls has a timer that ends it, set before its first request, and killing the script does not stop the timer.
 func TestABootThatStalls(t *testing.T) {
 	boottest.Need(t, "bash", "curl")
 	asked := make(chan bool, 100)
@@ -60,7 +60,7 @@ func TestABootThatStalls(t *testing.T) {
 	}
 }
 
-// Whatever fetches something on a machine gives up.
+// Every fetch on a machine has a time limit.
 func TestFetchesHaveLimits(t *testing.T) {
 	fetches := 0
 	for _, store := range []string{"https", "s3", "gs"} {

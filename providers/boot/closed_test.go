@@ -23,7 +23,7 @@ import (
 
 const metadata = "169.254.169.254:80"
 
-// TestMain also is the program of the machine of TestClosedMachine, and its metadata service.
+// TestMain also plays the program of TestClosedMachine's machine, and its metadata service.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "agent":
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// agent reports whether it and what it starts reach the metadata service.
+// agent reports whether it and its children reach the metadata service.
 func agent() {
 	ask := func(who string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 		conn, err := dial(context.Background(), "tcp4", metadata)
@@ -48,7 +48,7 @@ func agent() {
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		fmt.Println(who+":", strings.TrimSpace(line), err)
 	}
-	if len(os.Args) > 2 { // a program of the agent's
+	if len(os.Args) > 2 { // a child of the agent
 		ask("program", (&net.Dialer{}).DialContext)
 		ask("marking program", marked.Dial)
 		agent := os.Args[2]
@@ -80,8 +80,8 @@ func agent() {
 	}
 }
 
-// What runs on a machine as the agent's user does not reach the metadata service, cannot mark connections, change rules, or read the agent's memory. The
-// agent reaches it, and the power-off timer is put off.
+// Processes of the agent's user on a machine do not reach the metadata service, and cannot mark connections, change rules, or read the
+// agent's memory. The agent reaches it, and the power-off timer is postponed.
 func TestClosedMachine(t *testing.T) {
 	boottest.Need(t, "bash", "sha256sum", "setpriv", "ip", "unshare", "nsenter", "install")
 	if os.Geteuid() != 0 {
@@ -97,7 +97,7 @@ func TestClosedMachine(t *testing.T) {
 	}
 	sum := sha256.Sum256(program)
 	script := boot.Machine(providers.Boot{Fetch: "cp " + self + " tierml.new", Environment: "A=b", Closed: providers.ButAgent}, "", hex.EncodeToString(sum[:]), 30)
-	base, err := os.MkdirTemp("", "tierml-closed-") // which another user passes, unlike a test's own
+	base, err := os.MkdirTemp("", "tierml-closed-") // which another user can traverse, unlike a test's own
 	if err != nil {
 		t.Fatal(err)
 	}

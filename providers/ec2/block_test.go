@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/providers/ec2"
 )
 
-// A job on EC2 has what Terraform's module prints, and what a real cloud means for the rest.
+// A job on EC2 has the settings that Terraform's module prints, and what a real cloud implies for the rest.
 func TestBlock(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"catalog.csv": "x", "ratings.csv": "x", "job.yaml": `

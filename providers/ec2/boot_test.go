@@ -17,8 +17,8 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
-// What a machine of a real cloud does first: it fetches the very program that was meant, runs it, begins again when it was
-// given up while it lived, and powers off when there is nothing more to do, or nothing could be done.
+// What a machine of a real cloud does first: it fetches exactly the intended program, runs it, restarts it if it was given up while alive,
+// and powers off when there is nothing more to do, or nothing could be done.
 func TestBootScript(t *testing.T) {
 	boottest.Need(t, "bash", "curl", "sha256sum")
 	const program = `#!/bin/bash

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// patient is EC2 as a test wants it.
+// patient is EC2 as a test needs it.
 type patient struct {
 	unpriced string
 	refused  map[string]error // by call or action
@@ -86,7 +86,7 @@ func examinedJob() *config.Job {
 	}
 }
 
-// wantGPUs makes a job of programs on GPUs.
+// wantGPUs turns a job into programs on GPUs.
 func wantGPUs(j *config.Job, model string) {
 	j.Run, j.Reliable, of(j).GPUImage = "nvidia-smi", config.Reliable{}, bySSM+"/aws/service/x"
 	j.Resources.AnyOf = []config.Machine{{GPU: config.GPU{Model: model, Count: 1}}}

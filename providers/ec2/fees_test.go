@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/providers/ec2/api"
 )
 
-// An address is billed where a subnet gives one, or where that is not known.
+// An address is billed if a subnet assigns one, or if that is unknown.
 func TestAddressesAreBilledWhereSubnetsGiveThem(t *testing.T) {
 	own := map[string]string{"us-west-2a": "subnet-a", "us-west-2b": "subnet-b"}
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestAddressesAreBilledWhereSubnetsGiveThem(t *testing.T) {
 	}
 }
 
-// The machine of `tierml server start` is on no run's bill: a plan says its price.
+// The machine of `tierml server start` is on no run's bill: a plan states its price.
 func TestControllersMachineIsSaid(t *testing.T) {
 	b := &Block{}
 	b.Region, b.Controller.Type = "us-west-2", "t3.small"

@@ -19,16 +19,16 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// amazon is EC2 as far as a plan asks it.
+// amazon is as much of EC2 as a plan needs.
 type amazon struct {
 	asked    []string // what was requested on demand
 	query    api.PriceQuery
-	unpriced string // a type that the price list does not have
+	unpriced string // a type missing from the price list
 	onDemand error
 	needs    error
 	zones    error
 	scores   error
-	many     bool // types enough for scores that mean something
+	many     bool // enough types for meaningful scores
 	scored   string
 	quotas   map[string]float64
 	subnets  []api.Subnet
@@ -86,8 +86,7 @@ func ec2Job() *config.Job {
 		Local:     config.Local{Start: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}}
 }
 
-// Without a catalog the price list is queried, for the types that the job may buy and the reliable one, and not again within a
-// day.
+// Without a catalog the price list is queried, for the types that the job may buy and the reliable one, but only once a day.
 func TestEC2MarketOfThePriceList(t *testing.T) {
 	folder, a := t.TempDir(), &amazon{}
 	for _, hours := range []time.Duration{0, 3} {
@@ -160,7 +159,7 @@ func TestEC2MarketThatCannotBeTold(t *testing.T) {
 	}
 }
 
-// What EC2 tells of capacity reaches the pools' hints, dated; what it does not tell is said, and nothing fails.
+// EC2's capacity information reaches the pools' hints, with dates; missing information is reported, and nothing fails.
 func TestHintsOfEC2(t *testing.T) {
 	a, job := &amazon{many: true}, ec2Job()
 	m, err := soldTo(t.Context(), job, a, t.TempDir())
@@ -216,7 +215,7 @@ func (a *amazon) Quota(_ context.Context, _, code string) (float64, error) {
 	return limit, nil
 }
 
-// A plan warns of a quota that is below what the job may want, with the figures and the way to more; of none that is unknown.
+// A plan warns of a quota that is lower than the job's maximum, with the figures and how to raise it; but not of an unknown one.
 func TestLimits(t *testing.T) {
 	sells := func(provider, region, kind string) *local.Market {
 		pool := market.Pool{Provider: provider, Region: region, Zone: region + "a", Type: kind, Class: market.Spot}
@@ -249,8 +248,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A job that asks for GPUs is sold the types that have them, by DescribeInstanceTypes, at the prices of the lists; one that asks for other
-// GPUs gets an error that names those that exist.
+// A job that requests GPUs gets types that have them, from DescribeInstanceTypes, at list prices; one that requests other GPUs gets an
+// error that names the existing ones.
 func TestGPUMarket(t *testing.T) {
 	job := ec2Job()
 	job.Run, job.Reliable = "nvidia-smi", config.Reliable{}
@@ -278,7 +277,7 @@ func TestGPUMarket(t *testing.T) {
 	}
 }
 
-// Machines of a job that asks for GPUs boot from an image with drivers, of the processor's architecture, unless the job names one.
+// Machines of a job that requests GPUs boot from an image with drivers, of the processor's architecture, unless the job names one.
 func TestGPUImage(t *testing.T) {
 	const began = "name: x\ncloud: ec2\nrun: nvidia-smi\nresources: {count: 1, gpu: %s}\nec2: {region: us-west-2, program: {url: s3://b/t, sha256: " +
 		"7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730}, checkpoints: s3://b/c%s}\n"

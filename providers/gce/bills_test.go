@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a machine sent follows from its time.
+// Traffic is distinguished from machine time.
 func TestExportTellsTrafficApart(t *testing.T) {
 	const times = `"usage_start_time":"2026-10-01T01:00:00Z","usage_end_time":"2026-10-01T02:00:00Z"`
 	lines, err := exportJSON(bufio.NewReader(strings.NewReader(`[

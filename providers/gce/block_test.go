@@ -38,7 +38,7 @@ gce:
 	return job, dir, err
 }
 
-// A job on Compute Engine has what Terraform's module prints, and what a real cloud means for the rest.
+// A job on Compute Engine has the settings that Terraform's module prints, and what a real cloud implies for the rest.
 func TestGCE(t *testing.T) {
 	job, dir, err := realGCE(t, `  checkpoints: gs://bucket/checkpoints
   owner: ann
@@ -103,7 +103,7 @@ func programOnGCE(t *testing.T, fields, block string) error {
 	return err
 }
 
-// GPUs that are attached to N1 machines are refused with a sentence, unless others would do as well.
+// GPUs that are attached to N1 machines are refused with an explanation, unless others would do as well.
 func TestGPUsForN1(t *testing.T) {
 	for gpus, refused := range map[string]bool{"V100:1": true, "[T4:1, K80:2]": true, "[T4:1, L4:1]": false} {
 		err := programOnGCE(t, "resources: {count: 1, gpu: "+gpus+", zones: [us-central1-a]}", "")
@@ -113,7 +113,7 @@ func TestGPUsForN1(t *testing.T) {
 	}
 }
 
-// Containers are refused on the system that machines boot from by default, which could not run them.
+// Containers are refused on the default boot image, which could not run them.
 func TestContainersOnGCE(t *testing.T) {
 	const types, gpus = "resources: {count: 1, any_of: [{type: n2-standard-4}]}", "resources: {count: 1, gpu: L4:1}"
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// project is Compute Engine as a test wants it.
+// project is Compute Engine as a test needs it.
 type project struct {
 	granted []string
 	quotas  []provisioner.Quota
@@ -63,7 +63,7 @@ func (p project) Services(_ context.Context, names []string) (map[string]string,
 }
 func (p project) Holdings(context.Context) ([]provisioner.Holding, error) { return nil, nil }
 
-// wantGPUs makes a job of programs on GPUs.
+// wantGPUs turns a job into programs on GPUs.
 func wantGPUs(j *config.Job, model string) {
 	j.Run, j.Reliable = "nvidia-smi", config.Reliable{}
 	j.Resources.AnyOf = []config.Machine{{GPU: config.GPU{Model: model, Count: 2}}}

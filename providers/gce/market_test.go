@@ -26,8 +26,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// On Compute Engine a machine fetches the program from Google's store by its own account, and says to the agent whose
-// machine it is. Whatever is secret is not in the script.
+// On Compute Engine a machine fetches the program from Google's store with its own account, and tells the agent its owner. The script
+// contains no secrets.
 func TestStartupScript(t *testing.T) {
 	boottest.Need(t, "bash", "curl", "sha256sum", "sed")
 	const program = "#!/bin/bash\necho \"$1 on $TIERML_PROVIDER\" >>ran\n"
@@ -66,7 +66,7 @@ func TestStartupScript(t *testing.T) {
 	}
 }
 
-// account is Compute Engine as far as a plan asks it.
+// account is as much of Compute Engine as a plan needs.
 type account struct {
 	prices map[market.Pool][]market.PricePoint
 	err    error
@@ -114,8 +114,8 @@ func (a account) PriceList(_ context.Context, page func([]byte) (bool, error)) e
 	return nil
 }
 
-// Without a catalog the price list is queried: on-demand prices of what the job's zones have, and where the history of Spot prices
-// may not be read, those of the list, in the plan and in the run.
+// Without a catalog the price list is queried: on-demand prices for the machines of the job's zones, and, if the history of Spot prices may
+// not be read, those of the list, in the plan and in the run.
 func TestGCEMarketOfThePriceList(t *testing.T) {
 	job := &config.Job{Cloud: Name, Block: &Block{Installation: config.Installation{Region: "us-central1"}},
 		Resources: config.Resources{Count: config.Exactly(3), AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
@@ -157,7 +157,7 @@ func (a account) CapacityAdvice(_ context.Context, p market.Pool, machines int) 
 	return provisioner.CapacityAdvice{Obtainability: map[string]float64{"us-central1-a": 0.3, "us-central1-b": 0.8}[p.Zone], Uptime: 10 * time.Minute}, true, a.advice
 }
 
-// What Compute Engine tells of capacity reaches the pools' hints; what it does not tell is said, and nothing fails.
+// Compute Engine's capacity information reaches the pools' hints; missing information is reported, and nothing fails.
 func TestHintsOfGCE(t *testing.T) {
 	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	catalog := market.NewCatalog("us-central1", []market.InstanceType{{Name: "n2-standard-4", VCPU: 4, MemoryMiB: 16384, OnDemand: market.Dollar / 5}})
@@ -201,8 +201,7 @@ func gcePool(zone, kind string) market.Pool {
 	return market.Pool{Provider: "gce", Region: "us-central1", Zone: zone, Type: kind, Class: market.Spot}
 }
 
-// The market of a job is what its own price list says, in every zone of the region, or else what the API tells of the
-// types that will do.
+// The market of a job is its own price list, in every zone of the region, or otherwise what the API reports about suitable types.
 func TestMarket(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
@@ -255,7 +254,7 @@ func TestMarket(t *testing.T) {
 	}
 }
 
-// A plan's prices answer as the provider does: the price in force first, and what it becomes.
+// A plan's prices are answered as the provider does: the price in force first, and then its changes.
 func TestPlannedPrices(t *testing.T) {
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	pool := gcePool("us-central1-a", "n2-standard-4")
@@ -281,7 +280,7 @@ func (r *refusing) SpotPrices(context.Context, []market.Pool, time.Time, time.Ti
 
 func (r *refusing) Traits() provisioner.Traits { return provisioner.Traits{Leases: true} }
 
-// A run whose history of prices may not be asked goes by the list, and asks no more; leases are renewed behind the list, too.
+// A run that may not read the price history uses the list, and makes no more queries; leases are renewed behind the list, too.
 func TestOrPlanned(t *testing.T) {
 	start, pool := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), gcePool("us-central1-a", "n2-standard-4")
 	cloud := &refusing{err: provisioner.ErrTemporary}
@@ -313,7 +312,7 @@ func (a account) Quotas(context.Context) ([]provisioner.Quota, error) {
 	return a.quotas, nil
 }
 
-// A plan warns of a quota that is below what the job may want, with the figures and the way to more; of none that is unknown.
+// A plan warns of a quota that is lower than the job's maximum, with the figures and how to raise it; but not of an unknown one.
 func TestLimits(t *testing.T) {
 	sells := func(provider, region, kind string) *local.Market {
 		pool := market.Pool{Provider: provider, Region: region, Zone: region + "a", Type: kind, Class: market.Spot}

@@ -89,7 +89,7 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// A pod requests the GPUs that the job asks for, and costs its share of the node's, whichever share is the most.
+// A pod requests the GPUs of the job, and costs its largest share of the node's resources.
 func TestGPUsOfPods(t *testing.T) {
 	read := func(resources, more string) (*config.Job, error) {
 		dir := t.TempDir()
@@ -142,7 +142,7 @@ func TestGPUsOfPods(t *testing.T) {
 	}
 }
 
-// Where the job names types that are known, a pod is most of the smallest.
+// If the job names known types, a pod takes most of the smallest one.
 func TestSizeByTheType(t *testing.T) {
 	if _, err := load(t, "  cpu: 2\n"); err == nil {
 		t.Error("a type that is not known gave a size")
@@ -178,7 +178,8 @@ func (c cluster) Missing(_ context.Context, of []api.Right) ([]api.Right, error)
 	return all, nil
 }
 
-// A pod costs its share of the node, of vCPUs or of memory, whichever is more; what no store knows is named and not offered.
+// A pod costs its share of the node, of vCPUs or of memory, whichever is more; types missing from the price store are named and not
+// offered.
 func TestMarket(t *testing.T) {
 	job, err := load(t, "  cpu: 1\n  memory: 8GB\n  catalog: catalog.csv\n  prices: spot.csv\n  prices_of: gce\n")
 	if err != nil {
@@ -242,7 +243,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// A job may leave open what nodes' labels have; where they do not have it, or may not be listed, that is an error with what to do.
+// A job may omit what nodes' labels have; if they lack it, or may not be listed, the error says what to do.
 func TestFoundByLabels(t *testing.T) {
 	open := func() *config.Job {
 		dir := t.TempDir()
@@ -301,7 +302,7 @@ func TestFoundByLabels(t *testing.T) {
 	}
 }
 
-// The role of deploy/kubernetes gives exactly what is used.
+// The role of deploy/kubernetes grants exactly what is used.
 func TestRole(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/kubernetes/tierml.yaml")
 	if err != nil {
@@ -338,7 +339,7 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// The manifests were made of the chart as it is. TestRealChart compares them with what Helm makes of it.
+// The manifests were made from the chart as it is. TestRealChart compares them with Helm's output.
 func TestManifestsAreOfTheChart(t *testing.T) {
 	sum := sha256.New()
 	err := filepath.WalkDir("../../deploy/kubernetes/chart", func(path string, entry fs.DirEntry, err error) error {
@@ -385,7 +386,7 @@ func TestSIGTERMWarns(t *testing.T) {
 	}
 }
 
-// signalUntil sends the signal, which is caught from the first look at it on.
+// signalUntil sends the signal, which is caught from the first poll on.
 func signalUntil(warned <-chan tiers.Warned) (w tiers.Warned, err error) {
 	catch()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
@@ -406,7 +407,7 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // catch keeps the signal from ending this process before Watch is ready.
 func catch() { signal.Notify(make(chan os.Signal, 100), syscall.SIGTERM) }
 
-// The page's job and the example can be read.
+// The page's job and the example can be loaded.
 func TestJobOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/kubernetes.md")
 	if err != nil {
@@ -447,8 +448,8 @@ func TestJobOfThePage(t *testing.T) {
 	}
 }
 
-// Pods of a run get credentials for the run's own objects, of the cloud whose store it uses: AWS's by the role of the job file, Google's by a token
-// that is narrowed. Without either field they get none.
+// Pods of a run get credentials for the run's own objects, from the cloud whose store it uses: AWS's by the role of the job file, Google's
+// by a narrowed token. Without either field they get none.
 func TestRunKeysOfPods(t *testing.T) {
 	asked := make(chan url.Values, 1)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -23,7 +23,7 @@ import (
 
 var wall = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// told returns the kinds in the order in which they came.
+// told returns the kinds in order of arrival.
 func told(alerts []Alert) (kinds []string) {
 	for _, a := range alerts {
 		kinds = append(kinds, string(a.Kind))
@@ -59,7 +59,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// A run that is stopped together with its watch is not stuck; and one whose machines have fallen silent together is.
+// A run that is stopped together with its watch is not stuck; but one whose machines have fallen silent together is.
 func TestStuckOrStopped(t *testing.T) {
 	w := NewWatch("x")
 	w.Feed(journal.Entry{Kind: journal.Start}, wall)
@@ -74,7 +74,7 @@ func TestStuckOrStopped(t *testing.T) {
 	}
 }
 
-// Clocks of milliseconds are no reason to cry after a second; a run that never begins is one after a quarter of an hour.
+// A run with clocks of milliseconds is not stuck after a second; a run that never begins is stuck after a quarter of an hour.
 func TestStuckHasItsLimits(t *testing.T) {
 	w := NewWatch("x")
 	w.Feed(journal.Entry{Kind: journal.Start}, wall)
@@ -141,7 +141,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// receiver answers with the codes one after the other, the last one forever.
+// receiver answers with the codes in order, the last one repeated.
 type receiver struct {
 	mu     sync.Mutex
 	codes  []int
@@ -161,7 +161,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(code)
 }
 
-// notifier returns one that posts to the receiver, and its log.
+// notifier returns a notifier that posts to the receiver, and its log.
 func notifier(t *testing.T, r *receiver) (*Notifier, *bytes.Buffer) {
 	t.Helper()
 	server := httptest.NewServer(r)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A job may name any webhook; the metadata services of clouds are none, however they are written.
+// A job may name any webhook except the metadata services of clouds, however they are written.
 func TestNoWebhookIsMetadata(t *testing.T) {
 	for address, refused := range map[string]bool{
 		"169.254.169.254:80": true, "[::ffff:169.254.169.254]:80": true, "[fe80::1%lo]:80": true, "[fd00:ec2::254]:80": true,
@@ -26,8 +26,8 @@ func TestNoWebhookIsMetadata(t *testing.T) {
 	}
 }
 
-// A webhook named by another user is dialled at public addresses only: what its name leads to is looked at when it is
-// dialled, and redirections are not followed.
+// A webhook named by another user is dialled only at public addresses: the resolved address is checked when dialling, and redirections are
+// not followed.
 func TestWebhooksOfOthersArePublic(t *testing.T) {
 	for address, refused := range map[string]bool{
 		"127.0.0.1:80": true, "[::1]:80": true, "10.0.0.1:80": true, "192.168.1.1:80": true, "[fd00::1]:80": true, "[::ffff:10.0.0.1]:80": true,

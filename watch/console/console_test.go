@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// play feeds a story at its own pace, by the clock of the synctest bubble.
+// play feeds a story in real time, by the clock of the synctest bubble.
 func play(c *Console, entries []journal.Entry) {
 	began := time.Now()
 	for _, e := range entries {
@@ -66,7 +66,7 @@ func TestPlainLines(t *testing.T) {
 	})
 }
 
-// checkOrder wants the lines' times in order, over midnight.
+// checkOrder checks that the lines' times are in order, across midnight.
 func checkOrder(t *testing.T, text string) {
 	last, day := "", ""
 	for line := range strings.Lines(text) {
@@ -82,7 +82,7 @@ func checkOrder(t *testing.T, text string) {
 	}
 }
 
-// A group that waits for more is shown when nothing comes.
+// A group that waits for more lines is shown when none come.
 func TestPlainLinesDoNotWaitForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -196,7 +196,7 @@ func TestSpark(t *testing.T) {
 	}
 }
 
-// What is drawn has no escape sequences but those of the styles, whatever a journal's texts are.
+// The drawing has no escape sequences except those of the styles, whatever the texts in a journal.
 func TestDrawIsNotSteered(t *testing.T) {
 	const canary = "\x1b]0;canary\a\u009b2J\r\u202e\n"
 	s, plain := status.New(), &bytes.Buffer{}
@@ -212,7 +212,7 @@ func TestDrawIsNotSteered(t *testing.T) {
 				}
 			}
 		}
-		e.Pool = strings.TrimSuffix(e.Pool, canary) // a pool is one by its parts
+		e.Pool = strings.TrimSuffix(e.Pool, canary) // a pool is parsed by its parts
 		e.Pool = strings.Replace(e.Pool, "xlarge", "x"+canary+"large", 1)
 		if e.Details != nil {
 			quoted, err := json.Marshal(canary)

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// What is printed once is what the live view shows, without keys, escapes or empty lines at the end.
+// The one-time output is that of the live view, without keys, escapes or empty lines at the end.
 func TestWriteOnce(t *testing.T) {
 	s := status.New()
 	half := journaltest.Began.Add(6 * time.Hour)
@@ -45,7 +45,7 @@ func TestWriteOnce(t *testing.T) {
 	}
 }
 
-// A job with a target shows how many clocks are left to it.
+// A job with a target shows how many clocks remain to it.
 func TestClocksLeftAreShown(t *testing.T) {
 	s := status.New()
 	details, err := journal.Pack(journal.StartDetails{Clock: "real", Rules: "ec2-now", Metric: "rmse", TargetLoss: .5, Clocks: 100})

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// At any width the screen of a sweep has its best trial with the settings, and that of a failed run the reason, the output and what was lost.
+// At any width a sweep's screen has its best trial with the settings, and a failed run's has the reason, the output and the losses.
 func TestScreenOfPrograms(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2016, 4, 1, 0, 0, s, 0, time.UTC) }
 	details, err := json.Marshal(journal.StartDetails{Name: "rates", Rules: "ec2-now", Clock: "2016-04-01T00:00:00Z@2026-04-01T00:00:00Z*60", App: "program",

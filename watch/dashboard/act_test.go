@@ -36,7 +36,7 @@ func (w *workers) Scale(_ context.Context, want elasticity.ScaleWanted, _ bool, 
 
 func (w *workers) Stop(context.Context, string, bool) {}
 
-// Forms of a running run's page reach the run, through the gate and from our own pages alone.
+// Forms on a running run's page reach the run, through the gate and only from our own pages.
 func TestActs(t *testing.T) {
 	root := t.TempDir()
 	story := journaltest.New(1).Entries
@@ -137,7 +137,7 @@ func TestActs(t *testing.T) {
 	}
 }
 
-// Runs that have ended are archived and deleted on their pages, behind a token; running ones are not.
+// Runs that have ended can be archived and deleted on their pages, with a token; running ones cannot.
 func TestArchiveAndDelete(t *testing.T) {
 	root := t.TempDir()
 	story := journaltest.New(1).Entries
@@ -156,7 +156,7 @@ func TestArchiveAndDelete(t *testing.T) {
 		}
 		return os.RemoveAll(dir)
 	}})
-	b.listed.now = func() time.Time { return time.Unix(0, 0).Add(time.Duration(time.Now().UnixNano()) * 1e6) } // never kept
+	b.listed.now = func() time.Time { return time.Unix(0, 0).Add(time.Duration(time.Now().UnixNano()) * 1e6) } // never cached
 	await(t, b, 2)
 	guarded := httptest.NewServer(b.Guarded())
 	defer guarded.Close()
@@ -200,7 +200,7 @@ func TestArchiveAndDelete(t *testing.T) {
 	}
 }
 
-// The page of logs has the end of one, in whole lines, and no other file.
+// The page of logs shows the end of a log, in whole lines, and no other file.
 func TestLogs(t *testing.T) {
 	root := t.TempDir()
 	dir := write(t, root, "demo-1", journaltest.New(1).Entries)

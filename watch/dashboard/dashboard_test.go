@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// write makes a run of these entries.
+// write creates a run with these entries.
 func write(t *testing.T, root, name string, entries []journal.Entry) string {
 	t.Helper()
 	dir := filepath.Join(root, name)
@@ -117,7 +117,7 @@ func await(t *testing.T, b *Board, n int) {
 	}
 }
 
-// What is shown is what the report of the same journal says.
+// The figures shown are those of the same journal's report.
 func TestFiguresMatchTheJournal(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	write(t, root, "demo-1", story)
@@ -202,7 +202,7 @@ func fmtInt(n int) string {
 	return string(text)
 }
 
-// A page somewhere else that has a browser ask under a name of its own learns nothing.
+// A foreign page that makes a browser query us under its own host name learns nothing.
 func TestOtherHostsAreRefused(t *testing.T) {
 	_, server := board(t, t.TempDir())
 	for host, code := range map[string]int{"localhost": 200, "localhost:7070": 200, "127.0.0.1:1": 200, "[::1]:7070": 200,
@@ -223,7 +223,7 @@ func TestOtherHostsAreRefused(t *testing.T) {
 	}
 }
 
-// A journal that cannot be read is said on its page, and the others are shown all the same.
+// An unreadable journal is reported on its page, and the others are still shown.
 func TestBadJournal(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	dir := write(t, root, "bad-1", story[:40])
@@ -273,13 +273,13 @@ func TestNamedMetricsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Close()
-	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it continues
+	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it is in progress
 		t.Fatal(err)
 	}
 	own := arrayStory(t)
 	own[8].CPU, own[8].Memory = 300, 1<<20 // task-0's end
 	write(t, root, "films-1", own)
-	shareHosts(t, root, "a-1") // before the board looks: without its lock the run would have been killed
+	shareHosts(t, root, "a-1") // before the board looks: without its lock the run would count as killed
 	b, server := boardWith(t, root, clockOf(story), func() Manager {
 		return Manager{Budget: 1, PerHour: 1, Sweeps: []Sweep{{ID: "rates-1", Budget: "5", Trials: []Trial{{State: "running"}}}}, Grants: &Grants{}}
 	})

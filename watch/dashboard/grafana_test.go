@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// grafana is what we know of a Grafana dashboard: https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
+// grafana is the part of a Grafana dashboard that tests use:
+// https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
 type grafana struct {
 	UID, Title    string
 	SchemaVersion int
@@ -53,8 +54,8 @@ func readGrafana(t *testing.T) grafana {
 	return g
 }
 
-// The dashboard for Grafana is well made: what Grafana's own linter asks for (units, descriptions, datasources as variables,
-// one run or all), no two panels on each other, and no reference twice.
+// The dashboard for Grafana is well made: it has what Grafana's own linter requires (units, descriptions, datasources as variables, one run
+// or all), no overlapping panels, and no duplicate references.
 func TestGrafanaDashboard(t *testing.T) {
 	g := readGrafana(t)
 	if g.UID == "" || g.Title == "" || g.SchemaVersion < 36 || len(g.Panels) < 10 {
@@ -88,7 +89,7 @@ func TestGrafanaDashboard(t *testing.T) {
 	}
 }
 
-// everyPanelHasData wants each query of each panel to give something in a Prometheus that has scraped a run, as Grafana asks it.
+// everyPanelHasData checks that each panel's queries return data from a Prometheus that has scraped a run, when queried as Grafana does.
 func (p *promServer) everyPanelHasData(t *testing.T) {
 	t.Helper()
 	for _, panel := range readGrafana(t).Panels {
@@ -100,7 +101,7 @@ func (p *promServer) everyPanelHasData(t *testing.T) {
 					Data   struct{ Result []struct{ Values [][2]any } }
 				}
 				now := time.Now()
-				p.ask("/api/v1/query_range", url.Values{"query": {query}, "step": {"0.1"}, // a series may be there for two scrapes only
+				p.ask("/api/v1/query_range", url.Values{"query": {query}, "step": {"0.1"}, // a series may exist for only two scrapes
 					"start": {now.Add(-10 * time.Minute).Format(time.RFC3339)}, "end": {now.Format(time.RFC3339)}}, &answer)
 				return slices.ContainsFunc(answer.Data.Result, func(r struct{ Values [][2]any }) bool {
 					return slices.ContainsFunc(r.Values, func(v [2]any) bool { return v[1] != "NaN" })
@@ -110,7 +111,7 @@ func (p *promServer) everyPanelHasData(t *testing.T) {
 	}
 }
 
-// Every alert has a test by which it fires, and one by which it does not.
+// Every alert has a test in which it fires, and one in which it does not.
 func TestEveryAlertIsTested(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", name))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The page of a running run says why a scheduler has given it as many machines as it has, as `tierml why` does. That of one that has
-// ended does not.
+// The page of a running run says why a scheduler has given it its number of machines, as `tierml why` does. The page of an ended run does
+// not.
 func TestPageShowsGrants(t *testing.T) {
 	const why = "2 of 8 slots: b arrived <later>"
 	root := t.TempDir()

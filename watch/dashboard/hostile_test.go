@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// sweepStory returns a finished sweep of three trials by RATE: task-1 is the best, task-0 was dropped, task-2 failed. Words are added to all
+// sweepStory returns a finished sweep of three trials by RATE: task-1 is the best, task-0 was dropped, task-2 failed. words is added to all
 // texts that a user's program and job can choose.
 func sweepStory(t *testing.T, words string) []journal.Entry {
 	t.Helper()
@@ -69,7 +69,7 @@ func quoted(text string) string {
 	return string(out)
 }
 
-// The page of a sweep names the best trial with its settings, why the others are not, and what went wrong.
+// The page of a sweep names the best trial with its settings, why the others are not best, and what went wrong.
 func TestPageOfASweep(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "rates-1", sweepStory(t, ""))
@@ -97,7 +97,7 @@ func TestPageOfASweep(t *testing.T) {
 	}
 }
 
-// Whatever a program writes, and whatever names and settings a job chooses, pages have neither markup nor characters of it that steer a reader.
+// Whatever a program writes, and whatever names and settings a job chooses, pages contain none of its markup or control characters.
 func TestPagesEscapeWhatProgramsChoose(t *testing.T) {
 	const words = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b]0;x\a\u009b2J\u202egnp.exe\u2066\r"
 	root := t.TempDir()
@@ -126,7 +126,8 @@ func TestPagesEscapeWhatProgramsChoose(t *testing.T) {
 	}
 }
 
-// The list is filtered by kind, group and user as by state, with counts; a sweep has its best trial's loss, not the last reported.
+// The list can be filtered by kind, group and user as well as by state, with counts; a sweep has its best trial's loss, not the last
+// reported.
 func TestListHasFacets(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "rates-1", sweepStory(t, ""))
@@ -149,7 +150,7 @@ func TestListHasFacets(t *testing.T) {
 	}
 }
 
-// Two runs stand side by side with their figures, the settings that differ, and their losses.
+// Two runs are shown side by side with their figures, their different settings, and their losses.
 func TestRunsAreCompared(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	write(t, root, "demo-1", story)

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/watch/shared/sharedtest"
 )
 
-// Shared hosts have gauges of their own: two hosts that are full, and a fifth job that waits for two slots.
+// Shared hosts have their own gauges: two full hosts, and a fifth job that waits for two slots.
 func TestMetricsOfSharedHosts(t *testing.T) {
 	root := t.TempDir()
 	shareHosts(t, root, "a-1", "b-1", "c-1", "d-1", "e-1")
@@ -27,8 +27,8 @@ func TestMetricsOfSharedHosts(t *testing.T) {
 	}
 }
 
-// The page of shared hosts has what serving takes: two measured jobs of five cores each on a host of eight lose a fifth of their speed, and of the
-// others nothing is known.
+// The page of shared hosts shows the serving load: two measured jobs of five cores each on a host of eight lose a fifth of their speed, and
+// nothing is known about the others.
 func TestThePageOfHostsHasServing(t *testing.T) {
 	root := t.TempDir()
 	shareHosts(t, root, "a-1", "b-1", "c-1")
@@ -44,7 +44,7 @@ func TestThePageOfHostsHasServing(t *testing.T) {
 	}
 }
 
-// The page of the hosts' own run has what machines without work of their own have: no stage, no clock, no saving.
+// The page of the hosts' own run treats its machines as having no work of their own: no stage, no clock, no saving.
 func TestPageOfTheHostsRun(t *testing.T) {
 	root := t.TempDir()
 	shareHosts(t, root, "a-1", "b-1")
@@ -63,7 +63,7 @@ func TestPageOfTheHostsRun(t *testing.T) {
 	}
 }
 
-// shareHosts has jobs share the hosts of a run in progress.
+// shareHosts makes jobs share the hosts of a run in progress.
 func shareHosts(t *testing.T, root string, jobs ...string) {
 	t.Helper()
 	dir := filepath.Join(root, "shared-1")
@@ -73,7 +73,7 @@ func shareHosts(t *testing.T, root string, jobs ...string) {
 	hold(t, dir)
 }
 
-// A running job on shared hosts has cost its share, as tierml hosts ps says, not the hours that its slots have begun.
+// A running job on shared hosts costs its share, as in tierml hosts ps, not the hours that its slots have begun.
 func TestJobsOnSharedHostsCostTheirShare(t *testing.T) {
 	rows := []Summary{{Run: "a-1", State: "running", Spent: "3.8", Saved: "1", PerHour: "2"}, {Run: "a-2", State: "running", Spent: "3.8"}}
 	Place(rows, shared.View{

@@ -36,7 +36,7 @@ func TestLimitsInWords(t *testing.T) {
 	}
 }
 
-// The page of a run has its limits in a card; paused, page and list say so where they say "running" else.
+// The page of a run has its limits in a card; page and list show "paused" instead of "running".
 func TestLimitsAndPauseOnPages(t *testing.T) {
 	root := t.TempDir()
 	story := promising(t)[:300]

@@ -30,7 +30,7 @@ func rowsOf(text string) (names []string) {
 	return names
 }
 
-// The list is sorted and filtered by its address alone: it needs no script.
+// Sorting and filtering the list needs only its address, no script.
 func TestList(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	write(t, root, "demo-10", story[:len(story)/3])
@@ -68,7 +68,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What runs and what waits is seen at once, however many have ended.
+// Running and waiting runs are seen at once, however many have ended.
 func TestListShowsRunningRunsFirst(t *testing.T) {
 	day := func(n int) time.Time { return journaltest.Began.AddDate(0, 0, n) }
 	v := listView{Rows: []Row{{Summary: Summary{Run: "a-1", State: "finished", Started: day(1)}}, {Summary: Summary{Run: "b-1", State: "failed", Started: day(3)}},
@@ -84,7 +84,7 @@ func TestListShowsRunningRunsFirst(t *testing.T) {
 	}
 }
 
-// Of a job server, the list shows queue, limits and jobs without a journal.
+// For a job server, the list shows queue, limits and jobs without a journal.
 func TestListOfAServer(t *testing.T) {
 	b := New(t.TempDir(), time.Now, slog.New(slog.DiscardHandler))
 	b.ManagedBy(func(*http.Request) Manager {
@@ -106,7 +106,8 @@ func TestListOfAServer(t *testing.T) {
 	}
 }
 
-// A run in faster time whose host slept is not billed for years, and one whose journal is still read not beyond the lines that are known.
+// A run in accelerated time whose host slept is not billed for years, and one whose journal is still being read is not billed beyond the
+// known lines.
 func TestAsOfOfAHostThatSlept(t *testing.T) {
 	r := newRun(t.TempDir(), true)
 	for _, e := range journaltest.New(1).Entries[:200] {
@@ -128,7 +129,7 @@ func TestAsOfOfAHostThatSlept(t *testing.T) {
 	}
 }
 
-// The list begins with what needs attention, and what the last days cost.
+// The list begins with what needs attention, and the cost of the last days.
 func TestListBeginsWithTroubleAndSpending(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	write(t, root, "whole-1", story)
@@ -152,7 +153,7 @@ func TestListBeginsWithTroubleAndSpending(t *testing.T) {
 	}
 }
 
-// Events are found by words, kinds, machines and times, the newest first.
+// Events can be searched by words, kinds, machines and times, the newest first.
 func TestEventsPage(t *testing.T) {
 	root, told := t.TempDir(), journaltest.New(1)
 	write(t, root, "demo-1", told.Entries)
@@ -192,7 +193,7 @@ func TestEventsPage(t *testing.T) {
 	}
 }
 
-// Files of a run are those that are meant, and its model only with the token.
+// Only the intended files of a run are served, and its model only with the token.
 func TestFiles(t *testing.T) {
 	root := t.TempDir()
 	dir := write(t, root, "demo-1", journaltest.New(1).Entries)
@@ -229,7 +230,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// fetch asks as browsers do: compressed.
+// fetch makes requests as browsers do: compressed.
 func fetch(t *testing.T, url, tag string) (status, wire int, text string, header http.Header) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -261,8 +262,8 @@ func fetch(t *testing.T, url, tag string) (status, wire int, text string, header
 	return answer.StatusCode, len(body), string(plain), answer.Header
 }
 
-// A page of a run with thousands of events stays below 300 KB, on the wire and unpacked below 1 MB; one that is as the
-// asker has it is not sent again; scripts and styles are those that the policy names.
+// A page of a run with thousands of events stays below 300 KB on the wire, and below 1 MB uncompressed; an unchanged page is not sent
+// again; scripts and styles are those that the policy names.
 func TestFirstLoad(t *testing.T) {
 	root := t.TempDir()
 	entries := journaltest.Long(1, 30)
@@ -300,7 +301,7 @@ func TestFirstLoad(t *testing.T) {
 	}
 }
 
-// Many open pages cost what one costs: within a second a page is made once.
+// Many open pages cost as much as one: within a second a page is made once.
 func TestManyPagesAreMadeOnce(t *testing.T) {
 	made, now := 0, time.Unix(1000, 0)
 	k := kept{now: func() time.Time { return now }}
@@ -321,7 +322,7 @@ func TestManyPagesAreMadeOnce(t *testing.T) {
 		}
 	}
 	now = now.Add(fresh)
-	ask("", true, 1) // what stands still does not get old
+	ask("", true, 1) // an unchanged page does not age
 	ask("", false, 2)
 	ask("other", true, 3)
 	slow := create
@@ -333,7 +334,7 @@ func TestManyPagesAreMadeOnce(t *testing.T) {
 	ask("", false, 5)
 }
 
-// What was decided is on the page with what else could have been bought.
+// Decisions are on the page with the alternatives.
 func TestDecisions(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	at := slices.IndexFunc(story, func(e journal.Entry) bool { return e.Kind == journal.Intent && e.Tier == "transient" })
@@ -356,7 +357,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// Of many runs that have ended, few are in memory as a whole; all are listed and shown as if they were.
+// Of many ended runs, few are completely in memory; all are listed and shown as if they were.
 func TestManyRunsUseLittleMemory(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	const many = 3 * wholeAtOnce

@@ -55,7 +55,7 @@ func arrayStory(t *testing.T) []journal.Entry {
 	)
 }
 
-// The page of a program answers what it does, what went wrong and where, before anything else; nothing on it is training's.
+// The page of a program shows what it does, what went wrong and where, before anything else; nothing on it is about training.
 func TestPageOfAProgram(t *testing.T) {
 	root := t.TempDir()
 	dir := write(t, root, "films-1", arrayStory(t))
@@ -104,7 +104,7 @@ func TestPageOfAProgram(t *testing.T) {
 	}
 }
 
-// A gang's page has its loss next to its step, and draws it above prices and machines. Nothing is said to be saved before any work counts.
+// A gang's page has its loss next to its step, and draws it above prices and machines. It shows no saving before any work counts.
 func TestPageOfAGang(t *testing.T) {
 	story := arrayStory(t)[:6] // start, price, machines
 	d, err := story[0].StartDetails()
@@ -147,7 +147,7 @@ func TestPageOfAGang(t *testing.T) {
 	}
 }
 
-// Groups and users have this month's real cost apart from what they cost in all, and a group its limits although it has no run.
+// Groups and users have this month's real cost apart from their total cost, and a group shows its limits even if it has no run.
 func TestSharesOfTheMonth(t *testing.T) {
 	now := time.Date(2026, 4, 20, 12, 0, 0, 0, time.UTC)
 	v := listView{Manager: &Manager{Groups: map[string]GroupLimits{"vision": {Budget: 9 * market.Dollar, Quota: "jobs: 3"}, "idle": {Quota: "machines: 4"}}}}

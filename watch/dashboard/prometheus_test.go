@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// scrapePatience is how long a real Prometheus may take for what must happen. Nothing is proved by speed: it is long.
+// scrapePatience is how long a real Prometheus may take for what must happen. No test proves speed: it is long.
 const scrapePatience = 2 * time.Minute
 
 // A real Prometheus, with the configuration and the rules of deploy/prometheus, scrapes a run whose journal grows: every
@@ -41,7 +41,7 @@ func TestPrometheusScrapesARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Close()
-	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it continues
+	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it is in progress
 		t.Fatal(err)
 	}
 	shareHosts(t, root, "a-1")
@@ -111,7 +111,7 @@ type promServer struct {
 	ended  chan struct{}
 }
 
-// startPrometheus starts it on a free loopback port, with the repository's configuration aimed at a target and in haste.
+// startPrometheus starts it on a free loopback port, with the repository's configuration for a target and shortened intervals.
 func startPrometheus(t *testing.T, program, target string) *promServer {
 	t.Helper()
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func startPrometheus(t *testing.T, program, target string) *promServer {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = cmd.Wait() // it was asked to end
+		_ = cmd.Wait() // it was terminated
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
@@ -155,7 +155,7 @@ func startPrometheus(t *testing.T, program, target string) *promServer {
 	return p
 }
 
-// until waits for something.
+// until waits for a condition.
 func (p *promServer) until(what string, there func() bool) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), scrapePatience)
@@ -171,7 +171,7 @@ func (p *promServer) until(what string, there func() bool) {
 	}
 }
 
-// ask makes a call of its API. Before it answers, nothing is known.
+// ask makes a call of its API. If it does not answer yet, answer is unchanged.
 func (p *promServer) ask(path string, query url.Values, answer any) {
 	p.t.Helper()
 	response, err := http.Get(p.url + path + "?" + query.Encode())
@@ -188,7 +188,7 @@ func (p *promServer) ask(path string, query url.Values, answer any) {
 	}
 }
 
-// value returns what a query of one series gives; 0 when there is none.
+// value returns the result of a query for one series; 0 if there is none.
 func (p *promServer) value(query string) (v float64) {
 	p.t.Helper()
 	var answer struct {

@@ -38,7 +38,7 @@ func plain(markup string) string {
 	return strings.TrimSpace(html.UnescapeString(tags.ReplaceAllString(markup, " ")))
 }
 
-// read takes a page apart, as it is sent.
+// readPage parses a page as it is sent.
 func readPage(text string) *reckon.Page {
 	p := &reckon.Page{Cards: map[string]string{}, Tables: map[string][][]string{}}
 	for _, m := range cards.FindAllStringSubmatch(text, -1) {
@@ -58,8 +58,8 @@ func readPage(text string) *reckon.Page {
 	return p
 }
 
-// At every stage of a run, and at its end, each figure of its page, its JSON and its metrics is what follows from the lines
-// of the journal so far by another arithmetic.
+// At every stage of a run, and at its end, each figure of its page, its JSON and its metrics is the one that independent arithmetic
+// computes from the journal so far.
 func TestEveryFigureIsComputed(t *testing.T) {
 	story := journaltest.New(2).Entries
 	for _, n := range []int{9, 60, 200, 500, 1000, 1400, len(story) * 3 / 4, len(story) - 30, len(story)} {
@@ -115,7 +115,7 @@ func checkMoment(t *testing.T, entries []journal.Entry) {
 
 func usd(v market.USD) float64 { return float64(v) / float64(market.Dollar) }
 
-// wallOf returns the wall clock's time at which a story has come so far.
+// wallOf returns the wall-clock time up to which a story is told.
 func wallOf(entries []journal.Entry) time.Time {
 	told := status.New()
 	for _, e := range entries {
@@ -124,20 +124,20 @@ func wallOf(entries []journal.Entry) time.Time {
 	return told.Mapping.WallAt(told.Now)
 }
 
-// clockOf returns a clock that continues from there. By today's, the replayed market of a running run would be years ahead of its story,
+// clockOf returns a clock that continues from there. With today's, the replayed market of a running run would be years ahead of its story,
 // with hours to bill for each.
 func clockOf(entries []journal.Entry) func() time.Time {
 	from, began := wallOf(entries), time.Now()
 	return func() time.Time { return from.Add(time.Since(began)) }
 }
 
-// boardAt returns a board whose clock stands.
+// boardAt returns a board whose clock stands still.
 func boardAt(t *testing.T, root string, now time.Time) (*Board, *httptest.Server) {
 	t.Helper()
 	return boardWith(t, root, func() time.Time { return now }, nil)
 }
 
-// hold keeps a run's directory as a running run does.
+// hold locks a run's directory as a running run does.
 func hold(t *testing.T, dir string) {
 	t.Helper()
 	holder, err := os.Open(dir)
@@ -150,7 +150,7 @@ func hold(t *testing.T, dir string) {
 	}
 }
 
-// checkMetrics wants every series of the one run to have the reckoned value.
+// checkMetrics checks that every series of the one run has the reckoned value.
 func checkMetrics(t *testing.T, at, text string, f *reckon.Figures) {
 	t.Helper()
 	got := map[string]float64{}
@@ -228,7 +228,7 @@ func checkMetrics(t *testing.T, at, text string, f *reckon.Figures) {
 }
 
 func number(text string) float64 {
-	v, _ := strconv.ParseFloat(text, 64) // what is none is noticed where it is compared
+	v, _ := strconv.ParseFloat(text, 64) // a value that is not a number fails the comparison
 	return v
 }
 
@@ -263,7 +263,7 @@ func TestSeriesAreFew(t *testing.T) {
 	}
 }
 
-// What the job promises, what pools were expected to last, and a job server's state are there by value.
+// The job's limits, the expected lifetimes of pools, and a job server's state are there with their values.
 func TestPromisesAndServer(t *testing.T) {
 	root := t.TempDir()
 	story := promising(t)[:300]
@@ -284,7 +284,7 @@ func TestPromisesAndServer(t *testing.T) {
 	}
 }
 
-// promising returns the story of a job that says what it may cost.
+// promising returns the story of a job with limits on its cost.
 func promising(t *testing.T) []journal.Entry {
 	t.Helper()
 	story := journaltest.New(1).Entries

@@ -9,7 +9,8 @@ import (
 	"github.com/tierml/tierml/internal/journal/journaltest"
 )
 
-// A sweep's page has its trials, the best first, with what is known of those that wait, and draws their losses; the list and the metrics name it.
+// A sweep's page has its trials, the best first, with what is known about waiting ones, and draws their losses; the list and the metrics
+// name it.
 func TestSweepPage(t *testing.T) {
 	root := t.TempDir()
 	entries := journaltest.New(3).Entries

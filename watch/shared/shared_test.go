@@ -40,7 +40,7 @@ func read(t *testing.T, runs ...string) (*status.Status, *hosts.Book) {
 	return s, book
 }
 
-// A quarter of a host costs a quarter of its price, what no job has is idle, and all of it adds up.
+// A quarter of a host costs a quarter of its price, the rest that no job uses is idle, and everything adds up.
 func TestView(t *testing.T) {
 	s, book := read(t, "a-1", "b-1")
 	v, err := shared.New("shared-1", s, book, s.Now, map[string]string{"b-1": "2 of 8 by weight"})
@@ -66,7 +66,7 @@ func TestView(t *testing.T) {
 	if !reflect.DeepEqual(v, want) {
 		t.Errorf("got  %+v\nwant %+v", v, want)
 	}
-	// While jobs run they pay for their time so far; half of the half hour is idle.
+	// Running jobs pay for their time so far; half of the half hour is idle.
 	paying, err := shared.New("shared-1", s, book, s.Now.Add(30*time.Minute), nil)
 	bill := []shared.Pay{{Job: both[0], Held: 2, USD: "0.0725"}, {Job: both[1], Held: 2, USD: "0.0725"}, {USD: "0.435"}}
 	if err != nil || !reflect.DeepEqual(paying.Bill, bill) {

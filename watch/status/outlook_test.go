@@ -14,7 +14,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Before the first clock the plan is the outlook. After half of the clocks at ten minutes each, as long again is left, at what the machines cost now.
+// Before the first clock the plan is the outlook. After half of the clocks, at ten minutes each, the same time remains, at the machines'
+// current cost.
 func TestOutlook(t *testing.T) {
 	s := New()
 	for _, e := range journaltest.New(1).Entries {
@@ -59,7 +60,7 @@ func plan(entries []journal.Entry) (d journal.PlanDetails, err error) {
 	return d, errors.New("there is no plan")
 }
 
-// The memory for clocks stays small, and spans all.
+// The list of remembered clocks stays short, and spans the whole run.
 func TestMarks(t *testing.T) {
 	var m marks
 	began := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -74,7 +75,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// When all clocks are done the time left is none, not unknown.
+// When all clocks are done the remaining time is zero, not unknown.
 func TestNoTimeLeft(t *testing.T) {
 	if got := (Outlook{}).Time(); got.Left != "0 s" || got.Market != "" || got.Range != "" {
 		t.Errorf("%+v", got)
@@ -89,7 +90,7 @@ func TestTimeLeftByTwoClocks(t *testing.T) {
 	}
 }
 
-// The range of the time left holds nine of ten results where clocks vary as they did, and narrows as fewer are left.
+// The range of the remaining time holds nine of ten results if clocks vary as before, and narrows as fewer remain.
 func TestOutlookHasARange(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	began := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -120,7 +121,7 @@ func TestOutlookHasARange(t *testing.T) {
 	}
 }
 
-// A program that reports no steps has the time and cost that its plan left, until that has passed.
+// A program that reports no steps has its plan's remaining time and cost, until that time has passed.
 func TestOutlookOfAProgramWithoutSteps(t *testing.T) {
 	s := New()
 	at := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A run of programs counts tasks that are done, or follows its program's steps, and says so in its own words.
+// A run of programs counts finished tasks, or follows its program's steps, in its own units.
 func TestProgramsCountInTheirOwnUnits(t *testing.T) {
 	at := time.Date(2014, 4, 1, 0, 0, 0, 0, time.UTC)
 	feed := func(p journal.ProgramDetails, clocks int64, entries ...journal.Entry) *Status {

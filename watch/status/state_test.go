@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A run in which nothing is at work waits, and says for what; a gang does so while a machine of it is missing.
+// A run without work in progress waits, and says what for; so does a gang while a machine is missing.
 func TestWaiting(t *testing.T) {
 	type step struct {
 		entry journal.Entry

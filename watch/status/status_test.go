@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/internal/journal/journaltest"
 )
 
-// Machines are counted once in what they do, from their launch to their end, and money falls only
-// when an hour that its provider interrupts becomes free.
+// Machines are counted once by their activity, from launch to end, and the cost falls only when an hour that its provider interrupts
+// becomes free.
 func TestStory(t *testing.T) {
 	s := New()
 	bought, ended := map[string]bool{}, map[string]bool{}
@@ -46,7 +46,7 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// The loss of the result is that which was measured of the saved model, as in the report, not the last clock's.
+// The result's loss is the one measured on the saved model, as in the report, not the last clock's.
 func TestLossOfTheResult(t *testing.T) {
 	s := New()
 	last, result := 4.0213, 4.0193
@@ -61,8 +61,7 @@ func TestLossOfTheResult(t *testing.T) {
 	}
 }
 
-// A job with a target says how many clocks are left until it, no more than it has; once it has ended,
-// nothing.
+// A job with a target says how many clocks remain until it, no more than it has; once it has ended, nothing.
 func TestClocksLeft(t *testing.T) {
 	s := New()
 	details, err := journal.Pack(journal.StartDetails{Clock: "real", Rules: "ec2-now", Metric: "rmse", TargetLoss: .5, Clocks: 100})

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Where a company's proxy signs, AWS_CA_BUNDLE names its certificate, as for the AWS command line: it is trusted, and does not
-// keep the client from being made.
+// If a company's proxy signs, AWS_CA_BUNDLE names its certificate, as for the AWS command line: it is trusted, and does not prevent
+// creating the client.
 func TestOwnAuthority(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

@@ -59,7 +59,7 @@ func TestFieldsOfAdvice(t *testing.T) {
 		TargetCapacityUnitType=units`)
 }
 
-// Against the fake cloud: types by need, and scores by what there is.
+// Against the fake cloud: types by requirements, and scores by capacity.
 func TestAdviceOfTheFakeCloud(t *testing.T) {
 	pool := spotPool()
 	other := pool

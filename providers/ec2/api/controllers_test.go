@@ -17,8 +17,8 @@ func controllerRequest() provisioner.ControllerRequest {
 		DiskGiB: 30, UserData: "hello"}
 }
 
-// The machine of a job server is on demand, keeps its disk when it is shut down, and carries none of the tags by which a run
-// or tierml down finds machines to end.
+// The machine of a job server is on demand, keeps its disk when it is shut down, and has none of the tags by which a run or tierml down
+// finds machines to end.
 func TestStartController(t *testing.T) {
 	s := newServer(t, always(http.StatusOK, runAnswer(instance{id: "i-0c", state: "pending"})))
 	cloud := s.cloud(func(c *ec2.Config) {

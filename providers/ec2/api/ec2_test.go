@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// unknownMachine is nobody's id.
+// unknownMachine is an id that no machine has.
 const unknownMachine provisioner.InstanceID = "i-0fffffffffffffff0"
 
 func newCluster() string { return "exam-" + rand.Text() }

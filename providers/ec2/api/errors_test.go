@@ -63,7 +63,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// A permanent failure is not retried, whatever its HTTP status; a passing one is retried with the same token.
+// A permanent failure is not retried, whatever its HTTP status; a temporary one is retried with the same token.
 func TestAttempts(t *testing.T) {
 	for code, want := range map[string]int{"InsufficientInstanceCapacity": 1, "InvalidParameterValue": 1, "RequestLimitExceeded": 2, "InternalError": 2} {
 		s := newServer(t, always(http.StatusInternalServerError, apiError(code, "x")))
@@ -128,7 +128,7 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// A fake cloud must never see what opens the real one.
+// A fake cloud must never see credentials of the real one.
 func TestLoopbackNeverSeesTheUsersCredentials(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDREAL")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -150,7 +150,7 @@ func TestLoopbackNeverSeesTheUsersCredentials(t *testing.T) {
 	}
 }
 
-// An answer that breaks off in the middle tells nothing of what was done: asking again is right.
+// A truncated answer reveals nothing about what was done: retrying is right.
 func TestAnswerCutOff(t *testing.T) {
 	whole := runAnswer(instance{id: "i-0a", state: "pending"})
 	s := newServer(t, always(http.StatusOK, whole[:len(whole)/2]))
@@ -159,7 +159,7 @@ func TestAnswerCutOff(t *testing.T) {
 	}
 }
 
-// A page must not count as a list without machines, or as a termination.
+// An HTML page must not count as a list without machines, or as a termination.
 func TestPagesAreNoAnswers(t *testing.T) {
 	s := newServer(t, always(http.StatusOK, "<html><body>Please log in to the network.</body></html>"))
 	cloud := newCloud(t, ec2.Config{Endpoint: s.url, Region: "us-west-1", Cluster: "blue", MaxAttempts: 1})

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner/provisionertest"
 )
 
-// The adapter takes the exam against the fake cloud, which was written without knowing it.
+// The adapter passes the exam against the fake cloud, which was written independently.
 func TestFakeCloud(t *testing.T) {
 	provisionertest.Run(t, func(t testing.TB) provisionertest.Subject { return fakeSubject(t, 0) })
 }
@@ -28,7 +28,7 @@ func TestFakeCloudEventuallyConsistent(t *testing.T) {
 const (
 	fakeCapacity = 10 // machines in the spot pool
 	fakeSpeed    = 60
-	fakeNotice   = time.Hour // no test waits for its end
+	fakeNotice   = time.Hour // no test waits for it to end
 )
 
 // fakeSubject starts a fake cloud whose machines do nothing.
@@ -68,7 +68,7 @@ func mustRules(t testing.TB) market.RuleBook {
 	return rules
 }
 
-// Prices and types come through as the market has them.
+// Prices and types arrive as the market has them.
 func TestFakeCloudPricesAndTypes(t *testing.T) {
 	pool := spotPool()
 	start := time.Date(2014, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -101,7 +101,7 @@ func TestFakeCloudPricesAndTypes(t *testing.T) {
 	}
 }
 
-// GPUs come through with EC2's own names, and a machine boots from an image that a public parameter names, bought alone or by a fleet.
+// GPUs arrive with EC2's own names, and a machine boots from an image that a public parameter names, bought alone or by a fleet.
 func TestFakeCloudGPUs(t *testing.T) {
 	pool := spotPool()
 	pool.Type = "g7e.12xlarge"

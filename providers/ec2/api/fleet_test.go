@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// fleetRequest asks for machines of three pools.
+// fleetRequest requests machines of three pools.
 func fleetRequest(count int) provisioner.Request {
 	r := spotRequest()
 	r.Count = count
@@ -126,7 +126,7 @@ func TestFleetFields(t *testing.T) {
 	wantForm(t, calls[2], "Action=DeleteLaunchTemplate\nVersion=2016-11-15\nLaunchTemplateName="+template)
 }
 
-// A fleet that bought nothing says what its pools lack, in the contract's errors.
+// A fleet that bought nothing reports what its pools lack, in the contract's errors.
 func TestFleetErrors(t *testing.T) {
 	for _, c := range []struct {
 		codes []string
@@ -219,7 +219,7 @@ func templatesAnswer(templates ...[3]string) string {
 	return text + "</launchTemplates></DescribeLaunchTemplatesResponse>"
 }
 
-// A launch template that a dead controller has left is listed with the machines, and ended with them; the cluster's other ones are not.
+// A launch template that a dead controller left is listed with the machines, and deleted with them; the cluster's other templates are not.
 func TestLeftTemplates(t *testing.T) {
 	tags := tagSet("tierml:cluster", "blue", "tierml:token", "t", "tierml:job", "real-1-0a", "tierml:owner", "ann", "tierml:expires", "2026-11-22T02:00:00Z")
 	s := newServer(t, func(form url.Values) (int, string) {
@@ -276,8 +276,8 @@ func TestLeftTemplates(t *testing.T) {
 	}
 }
 
-// Against the fake cloud: the cheapest pools first, up to what they have; the same machines when it is repeated, also after
-// their end; another request by that token is refused.
+// Against the fake cloud: the cheapest pools first, up to their capacity; the same machines when it is repeated, even after their end; a
+// different request with that token is refused.
 func TestFleetOfTheFakeCloud(t *testing.T) {
 	r := fleetRequest(4)
 	r.Bid = market.Dollar

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// The trial of a fleet makes nothing: each of its calls is a DryRun of the launch's own, and says which rights are missing.
+// The trial of a fleet creates nothing: each of its calls is a DryRun of the real launch, and reports which rights are missing.
 func TestTryFleet(t *testing.T) {
 	refused := map[string]string{"CreateFleet": "InvalidLaunchTemplateName.NotFoundException", "DeleteLaunchTemplate": "InvalidLaunchTemplateName.NotFoundException"}
 	s := newServer(t, func(form url.Values) (int, string) {
@@ -54,7 +54,7 @@ func TestTryFleet(t *testing.T) {
 	}
 }
 
-// What ignores DryRun and makes the template is cleaned up after, and told of.
+// If an endpoint ignores DryRun and creates the template, it is deleted, and this is reported.
 func TestTryFleetWhereNobodyKnowsTrials(t *testing.T) {
 	s := newServer(t, byAction(map[string]string{
 		"CreateLaunchTemplate": templateAnswer,

@@ -94,7 +94,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestMotoInspect looks at moto's idea of an account.
+// TestMotoInspect inspects moto's simulated account.
 func TestMotoInspect(t *testing.T) {
 	endpoint := os.Getenv(motoEndpoint)
 	if endpoint == "" {

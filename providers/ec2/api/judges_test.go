@@ -19,7 +19,7 @@ import (
 	ec2 "github.com/tierml/tierml/providers/ec2/api"
 )
 
-// text writes words into an object.
+// text writes a text into an object.
 func text(words string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, words)
@@ -30,9 +30,9 @@ func text(words string) func(io.Writer) error {
 // ofRun are objects that machines of a run read, write and replace.
 var ofRun = []string{"clock-3/part-1.rows", "program/state/rank-0/claim.json", "program/state/rank-0/manifests/1.json", "program/logs/rank-0/1.log"}
 
-// moto's own enforcement of IAM judges the policy of one run's credentials: what the run's machines do is allowed, and of another run's objects nothing
-// can be read, written or removed. moto ignores policies of sessions, so that the role itself has this one; and it knows no s3:prefix, so that it denies
-// every list.
+// moto's own enforcement of IAM checks the policy of one run's credentials: what the run's machines do is allowed, and nothing of another
+// run's objects can be read, written or removed. moto ignores policies of sessions, so the role itself has this one; and it does not know
+// s3:prefix, so it denies every list.
 func TestMotoRunKeys(t *testing.T) {
 	endpoint := os.Getenv(motoEndpoint)
 	if endpoint == "" {
@@ -117,8 +117,9 @@ func TestMotoRunKeys(t *testing.T) {
 	t.Logf("%d of %d tries on another run's objects succeeded", had, tries)
 }
 
-// versitygw judges the rights of one run: a user has what the policy of a run's credentials allows, without its condition on lists, which policies of buckets
-// there cannot have, and so no lists. Of another run's objects nothing can be listed, read, written or removed.
+// versitygw checks the rights of one run: a user has what the policy of a run's credentials allows, without its condition on lists, which
+// bucket policies there do not support, and therefore without lists. Nothing of another run's objects can be listed, read, written or
+// removed.
 func TestVersityGWKeepsRunsApart(t *testing.T) {
 	endpoint := os.Getenv("TIERML_VERSITYGW_ENDPOINT")
 	if endpoint == "" {

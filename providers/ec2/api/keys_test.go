@@ -23,7 +23,7 @@ func place(t *testing.T, name string) location.Place {
 }
 
 // Credentials of a run are the role's, narrowed by a policy that names the run's folder; other stores and installations without the role
-// have none, and a name with wildcards none that would be wider.
+// have none, and neither has a name with wildcards, which would be wider.
 func TestRunKeys(t *testing.T) {
 	s := newServer(t, func(url.Values) (int, string) {
 		return http.StatusOK, `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>` +

@@ -60,7 +60,7 @@ func TestLaunchSpotRequest(t *testing.T) {
 		UserData=aGVsbG8=`)
 }
 
-// tagForm returns the tags of spotRequest as they are sent: always in the same order, because EC2 compares.
+// tagForm returns the tags of spotRequest as they are sent: always in the same order, because EC2 compares requests.
 func tagForm(specification int) string {
 	var lines []string
 	prefix := "TagSpecification." + string(rune('0'+specification)) + ".Tag."
@@ -130,7 +130,7 @@ func TestLaunchOnDemandRequest(t *testing.T) {
 		TagSpecification.2.Tag.3.Value=blue`)
 }
 
-// A spot request without a bid must not name a price: EC2 then takes the on-demand price.
+// A spot request without a bid must not name a price: EC2 then uses the on-demand price.
 func TestLaunchWithoutBid(t *testing.T) {
 	s := newServer(t, always(http.StatusOK, runAnswer(instance{id: "i-0a", state: "pending", lifecycle: "spot"})))
 	r := spotRequest()
@@ -219,7 +219,7 @@ func TestLaunchFindsDepartedMachines(t *testing.T) {
 	}
 }
 
-// A trial is the launch's own request, but for its token and with DryRun. EC2 answers it with an error.
+// A trial is the real launch's request, except for its token and with DryRun. EC2 answers it with an error.
 func TestTry(t *testing.T) {
 	answer := apiError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
 	s := newServer(t, func(url.Values) (int, string) { return http.StatusPreconditionFailed, answer })
@@ -269,7 +269,7 @@ func TestTryEndsWhatAnIgnoredDryRunBought(t *testing.T) {
 	}
 }
 
-// Every machine says whose it is, of which job and controller, and until when it is wanted; listings ask for the job's own.
+// Every machine is tagged with its owner, job, controller, and until when it is wanted; listings filter by the job's own tags.
 func TestTagsOfAJob(t *testing.T) {
 	s := newServer(t, byAction(map[string]string{
 		"RunInstances":      runAnswer(instance{id: "i-0a", state: "pending"}),

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// byAction answers by the name of the call.
+// byAction answers depending on the call.
 func byAction(answers map[string]string) func(url.Values) (int, string) {
 	return func(form url.Values) (int, string) {
 		body, ok := answers[form.Get("Action")]
@@ -59,7 +59,7 @@ func TestListReadsAllPages(t *testing.T) {
 	}
 }
 
-// The end of a machine, its time and cause, is put together from several fields of EC2's.
+// The time and cause of a machine's end are derived from several of EC2's fields.
 func TestListEnds(t *testing.T) {
 	launched := time.Date(2014, 3, 1, 10, 0, 0, 0, time.UTC)
 	now := time.Date(2014, 3, 1, 12, 0, 0, 600_000_000, time.UTC)
@@ -99,7 +99,7 @@ func TestListEnds(t *testing.T) {
 			cloud := s.cloud(func(config *ec2.Config) {
 				config.Clock = clock.Mapping{Market: now, Wall: time.Now(), Speed: 1e-9} // time stops
 			})
-			for range 2 { // the same at the next look
+			for range 2 { // the same when listed again
 				got, err := cloud.List(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -112,7 +112,7 @@ func TestListEnds(t *testing.T) {
 	}
 }
 
-// An end of which EC2 does not tell the time is when it was first seen, also at later looks.
+// An end without a time from EC2 is dated when it was first seen, also in later listings.
 func TestListKeepsObservedEnd(t *testing.T) {
 	s := newServer(t, always(http.StatusOK, describeAnswer("", instance{id: "i-0a", state: "terminated"})))
 	cloud := s.cloud(func(c *ec2.Config) {
@@ -131,7 +131,7 @@ func TestListKeepsObservedEnd(t *testing.T) {
 	}
 }
 
-// A machine that Launch gave is listed before EC2 shows it, and no longer than it takes EC2 to settle.
+// A machine that Launch returned is listed before EC2 shows it, but only until EC2 has settled.
 func TestListShowsFreshMachines(t *testing.T) {
 	s := newServer(t, byAction(map[string]string{
 		"RunInstances":      runAnswer(instance{id: "i-0a", state: "pending", lifecycle: "spot"}),
@@ -226,7 +226,7 @@ func TestNotifyEndsWhenDenied(t *testing.T) {
 	}
 }
 
-// What costs money and was launched by a Cloud: not what has ended, nor a machine that only carries the cluster's tag.
+// Resources that cost money and were launched by a Cloud: neither ended machines, nor one that only has the cluster's tag.
 func TestHoldings(t *testing.T) {
 	own := func(id, state, expires string) instance {
 		return instance{id: id, state: state, tags: tagSet("tierml:cluster", "blue", "tierml:token", "t", "tierml:job", "real-1-0a",

@@ -16,8 +16,7 @@ const (
 	noClientToken = "moto does not look at ClientToken"
 )
 
-// TestMoto lets moto (https://github.com/getmoto/moto), an emulator that nobody here wrote, check the
-// adapter's idea of EC2's wire format.
+// TestMoto checks the adapter's use of EC2's wire format against moto (https://github.com/getmoto/moto), an independently written emulator.
 func TestMoto(t *testing.T) {
 	endpoint := os.Getenv(motoEndpoint)
 	if endpoint == "" {
@@ -71,7 +70,7 @@ func TestMoto(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// moto takes all machines of a fleet from one pool, whatever zone and price an override names, and compares no tokens.
+	// moto takes all machines of a fleet from one pool, whatever zone and price an override names, and does not compare tokens.
 	t.Run("Fleet", func(t *testing.T) {
 		cloud := motoCloud(t, endpoint)
 		pool := market.Pool{Provider: ec2.Provider, Region: "us-west-1", Zone: "us-west-1a", Type: "c5.large", Class: market.Spot}
@@ -122,7 +121,7 @@ func TestMoto(t *testing.T) {
 func motoCloud(t testing.TB, endpoint string) *ec2.Cloud {
 	return newCloud(t, ec2.Config{
 		Endpoint: endpoint, Region: "us-west-1", Cluster: newCluster(),
-		ImageID:      "ami-12c6146b", // one of those that moto knows
+		ImageID:      "ami-12c6146b", // one that moto knows
 		PollInterval: 50 * time.Millisecond,
 		Job:          "moto-1", Owner: "ann",
 		RootVolume: &ec2.RootVolume{Device: "/dev/sda1", SizeGiB: 16},

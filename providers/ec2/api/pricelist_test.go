@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// entry returns a product as the price list writes it, cut to the attributes and terms that the documentation shows
+// entry returns a product as the price list writes it, reduced to the attributes and terms in the documentation
 // (https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api-find-services-products.html).
 func entry(kind string, dimensions ...string) string {
 	return `{"product":{"productFamily":"Compute Instance","attributes":{"enhancedNetworkingSupported":"Yes","memory":"8 GiB","vcpu":"4",` +
@@ -38,12 +38,12 @@ func dimension(code, unit, currency, price string) string {
 		`","description":"words","pricePerUnit":{"` + currency + `":"` + price + `"}}`
 }
 
-// priceLister is a price list that answers page after page and keeps what it was asked.
+// priceLister is a price list that answers page by page and records the requests.
 type priceLister struct {
 	pages [][]string
 	asked []map[string]any
-	apart bool   // each page is the answer to a question of its own
-	err   string // error type, in the place of an answer
+	apart bool   // each page answers a request of its own
+	err   string // error type, instead of an answer
 }
 
 func (l *priceLister) cloud(t *testing.T) *ec2.Cloud {
@@ -74,8 +74,8 @@ func (l *priceLister) cloud(t *testing.T) *ec2.Cloud {
 	return newServer(t, always(200, "")).cloud(func(c *ec2.Config) { c.Endpoint = server.URL })
 }
 
-// TestFieldsOfThePriceList: the fields are those of the API's model (pricing-2017-10-15, GetProducts), the answer's pages are
-// read to the end, and what is no hourly price of a machine is left out.
+// TestFieldsOfThePriceList: the fields are those of the API's model (pricing-2017-10-15, GetProducts), the answer's pages are read to the
+// end, and products without an hourly machine price are skipped.
 func TestFieldsOfThePriceList(t *testing.T) {
 	l := &priceLister{pages: [][]string{
 		{entry("c5.xlarge", dimension("6YS6EN2CT7", "Hrs", "USD", "0.2120000000")), entry("m5.xlarge", dimension("6YS6EN2CT7", "Hrs", "USD", "0.0000000000"))},
@@ -103,7 +103,7 @@ func TestFieldsOfThePriceList(t *testing.T) {
 	}
 }
 
-// Few types are requested by name, once each; many are picked from the whole list.
+// A few types are requested by name, once each; many are selected from the whole list.
 func TestPricesOfNamedTypes(t *testing.T) {
 	l := &priceLister{pages: [][]string{{entry("c5.xlarge", dimension("1", "Hrs", "USD", "0.2"))}, {}}, apart: true}
 	got, err := l.cloud(t).ListPrices(t.Context(), "c5.xlarge", "z9.huge", "c5.xlarge")
@@ -139,7 +139,7 @@ func TestPricesThatCannotBeTold(t *testing.T) {
 	}
 }
 
-// Against the fake cloud: shapes by EC2, prices by its price list, page by page.
+// Against the fake cloud: shapes from EC2, prices from its price list, page by page.
 func TestOnDemandOfTheFakeCloud(t *testing.T) {
 	config := fakecloud.Config{Clock: clock.Real(), Region: "us-west-1", Zones: []string{"us-west-1a"}, Rules: mustRules(t), Notice: time.Hour}
 	var want []market.InstanceType

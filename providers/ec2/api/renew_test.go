@@ -9,7 +9,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// A lease is two tags; machines that EC2 does not know are left out, and the others are renewed.
+// A lease is two tags; machines unknown to EC2 are skipped, and the others are renewed.
 func TestRenewFields(t *testing.T) {
 	s := newServer(t, func(form url.Values) (int, string) {
 		if form.Has("ResourceId.2") {

@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// server answers with given texts and records what it was asked.
+// server answers with given texts and records requests.
 type server struct {
 	t      testing.TB
 	url    string
@@ -38,7 +38,7 @@ func newServer(t testing.TB, answer func(form url.Values) (int, string)) *server
 	return s
 }
 
-// always answers every request alike.
+// always gives every request the same answer.
 func always(status int, body string) func(url.Values) (int, string) {
 	return func(url.Values) (int, string) { return status, body }
 }
@@ -73,7 +73,7 @@ func (s *server) actions() []string {
 	return names
 }
 
-// cloud returns the adapter pointed at the server.
+// cloud returns an adapter for the server.
 func (s *server) cloud(change ...func(*ec2.Config)) *ec2.Cloud {
 	c := ec2.Config{Endpoint: s.url, Region: "us-west-1", Cluster: "blue", ImageID: "ami-1", MaxAttempts: 1,
 		PollInterval: 10 * time.Millisecond}

@@ -82,7 +82,7 @@ func strict(known *[]string, ended *[]string, naming bool) func(url.Values) (int
 	}
 }
 
-// One id that EC2 does not know must not keep the others alive.
+// One id unknown to EC2 must not keep the others alive.
 func TestTerminateLeavesOutUnknown(t *testing.T) {
 	for _, naming := range []bool{true, false} {
 		var ended []string
@@ -96,7 +96,7 @@ func TestTerminateLeavesOutUnknown(t *testing.T) {
 	}
 }
 
-// EC2 may not know yet of a machine that it has just sold: it must be ended all the same.
+// EC2 may not know a machine yet that it has just sold: it must be ended all the same.
 func TestTerminateInsistsOnFreshMachines(t *testing.T) {
 	var known, ended []string
 	knows := strict(&known, &ended, true)

@@ -16,8 +16,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A machine of the fake cloud, which was written without knowing this package, learns its identity, what it
-// was given to do, and when it must go.
+// A machine of the fake cloud, which was written independently of this package, learns its identity, its user data, and when it must end.
 func TestFakeCloud(t *testing.T) {
 	rules, err := market.Rules("ec2-2017")
 	if err != nil {

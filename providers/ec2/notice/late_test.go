@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A service that does not answer in time is one that is asked again: the error says so, whatever the library makes of it.
+// A service that answers late is retried: the error says so, whatever the library reports.
 func TestLateServiceIsRecognized(t *testing.T) {
 	stop := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-stop }))
@@ -25,7 +25,7 @@ func TestLateServiceIsRecognized(t *testing.T) {
 	}
 }
 
-// A notice of a service that hangs for two calls is passed on once it answers again.
+// A notice from a service that hangs for two calls is reported once it answers again.
 func TestNoticeAfterAHang(t *testing.T) {
 	t.Parallel()
 	var hung atomic.Int32

@@ -17,9 +17,9 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// recorded are the answers of amazon-ec2-metadata-mock (https://github.com/aws/amazon-ec2-metadata-mock, commit bdf3096), started
-// as `ec2-metadata-mock spot -I -d 6 --rebalance-delay-sec 3`: first before anything has happened, then after the recommendation,
-// then after the interruption notice. It is AWS's own, written without knowing this package.
+// recorded are the answers of amazon-ec2-metadata-mock (https://github.com/aws/amazon-ec2-metadata-mock, commit bdf3096), started as
+// `ec2-metadata-mock spot -I -d 6 --rebalance-delay-sec 3`: first before any event, then after the recommendation, then after the
+// interruption notice. It is AWS's own, written independently of this package.
 var recorded = []map[string]exchange{
 	{"spot/instance-action": {404, "text/plain; charset=utf-8", page404}, "spot/termination-time": {404, "text/plain; charset=utf-8", page404},
 		"events/recommendations/rebalance": {404, "text/plain; charset=utf-8", page404}, "instance-id": {200, "text/plain", "i-1234567890abcdef0"}},
@@ -49,7 +49,7 @@ const page404 = `<?xml version="1.0" encoding="iso-8859-1"?>
  </body>
 </html>`
 
-// playback answers as was recorded, from one state to the next when the watcher has seen it twice.
+// playback gives the recorded answers, and advances to the next state when the watcher has seen it twice.
 type playback struct {
 	mu   sync.Mutex
 	seen int
@@ -100,7 +100,7 @@ func TestRecordedMetadataMock(t *testing.T) {
 
 const metadataMock = "TIERML_METADATA_MOCK"
 
-// TestMetadataMock runs the mock itself and measures how long after the fact the watch has seen it: the bar is two seconds.
+// TestMetadataMock runs the mock itself and measures the delay until the watch sees the notice: the limit is two seconds.
 func TestMetadataMock(t *testing.T) {
 	program := os.Getenv(metadataMock)
 	if program == "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/internal/sameuser/sameusertest"
 )
 
-// A machine that is a process does not ask another user of its host for its identity and orders, if the port of its metadata
-// service has become his.
+// A machine that is a process does not request its identity and user data from another user of its host who has taken over its metadata
+// service's port.
 func TestAnotherUserIsNoMetadataService(t *testing.T) {
 	address, heard := sameusertest.Record(t)
 	conn, err := newService(Config{Endpoint: "http://" + address}, watchAttempts).transport.DialContext(t.Context(), "tcp", address)

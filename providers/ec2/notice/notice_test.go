@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// metadata is an instance metadata service, version 2 only. Each path has a list of answers: one per request,
-// the last forever. An empty one is "not found"; one that begins with "!" a server error.
+// metadata is an instance metadata service, version 2 only. Each path has a list of answers: one per request, the last one repeated. An
+// empty one is "not found"; one that begins with "!" is a server error.
 type metadata struct {
 	t   testing.TB
 	url string
@@ -86,7 +86,7 @@ const (
 
 func at(minute int) time.Time { return time.Date(2014, 3, 1, 12, minute, 0, 0, time.UTC) }
 
-// watch collects notices until the path has been requested so often.
+// watch collects notices until the path has been requested this many times.
 func watch(t *testing.T, m *metadata, path string, looks int) (notices []provisioner.Notice, reports []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -122,7 +122,7 @@ func TestWatch(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers map[string][]string
-		path    string // that is requested 8 times
+		path    string // requested 8 times
 		want    []provisioner.Notice
 		report  string // part of the only report; "" = none
 	}{

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// TestCapacityAdvice: the fields of the request, and what answers mean.
+// TestCapacityAdvice: the fields of the request, and the interpretation of answers.
 func TestCapacityAdvice(t *testing.T) {
 	answer := `{"recommendations": [{"scores": {"obtainability": 0.75, "estimatedUptime": "600s"}, "shards": [{"zone": "zones/us-central1-a", "instanceCount": 8}]}]}`
 	s := newServer(t, func(request) (int, string) { return 200, answer })
@@ -49,7 +49,7 @@ func TestCapacityAdvice(t *testing.T) {
 	}
 }
 
-// The fake cloud advises by what it has.
+// The fake cloud's advice follows its capacity.
 func TestCapacityAdviceOfTheFakeCloud(t *testing.T) {
 	fake := fakecloudtest.Start(t, fakeConfig(t))
 	cloud := newCloud(t, adapterConfig(fake.Endpoint(), clock.Real()))

@@ -11,8 +11,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// The machine of a job server is a standard one, and has neither a name nor a label by which a run or tierml down finds
-// machines to end.
+// The machine of a job server is a standard one, and has neither a name nor a label by which a run or tierml down finds machines to end.
 func TestStartController(t *testing.T) {
 	s := newServer(t, func(request) (int, string) { return 200, doneAnswer })
 	cloud := s.cloud(func(c *gce.Config) {

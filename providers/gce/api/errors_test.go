@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// TestRefusals: what Compute Engine says of a launch, at once or in its operation, is sorted once.
+// TestRefusals: Compute Engine's errors for a launch, immediate or in its operation, are classified in one place.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -67,7 +67,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAnswerCutOff: an answer that breaks off in the middle tells nothing of what was done: asking again is right.
+// TestAnswerCutOff: a truncated answer reveals nothing about what was done: retrying is right.
 func TestAnswerCutOff(t *testing.T) {
 	s := newServer(t, func(r request) (int, string) {
 		if r.method == http.MethodPost {
@@ -89,7 +89,7 @@ func TestAnswerCutOff(t *testing.T) {
 	}
 }
 
-// TestTriesAgain: what passes is tried again, what does not is not.
+// TestTriesAgain: temporary failures are retried, permanent ones are not.
 func TestTriesAgain(t *testing.T) {
 	for _, c := range []struct {
 		reason string
@@ -104,8 +104,8 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
-// TestListsEndInTime: a list that is not answered ends with its context, and each try after its time, although the SDK's
-// own calls for lists know neither.
+// TestListsEndInTime: an unanswered list ends with its context, and each attempt after its timeout, although the SDK's own list calls
+// support neither.
 func TestListsEndInTime(t *testing.T) {
 	stuck := make(chan struct{})
 	s := newServer(t, func(request) (int, string) { <-stuck; return 200, `{}` })
@@ -121,7 +121,7 @@ func TestListsEndInTime(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers: the way to the cloud is broken.
+// TestNobodyAnswers: the connection to the cloud is broken.
 func TestNobodyAnswers(t *testing.T) {
 	cloud := newCloud(t, gce.Config{Project: "my-project", Endpoint: "http://127.0.0.1:1", Region: "us-central1", Cluster: "blue", MaxAttempts: 1})
 	if _, err := cloud.List(t.Context()); !errors.Is(err, provisioner.ErrTemporary) {
@@ -152,7 +152,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNoCredentials: without any, it is said how to get some.
+// TestNoCredentials: without credentials, the error says how to get some.
 func TestNoCredentials(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", t.TempDir()+"/none.json")

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/provisioner/provisionertest"
 )
 
-// The adapter takes the exam against the fake cloud, which was written without knowing it.
+// The adapter passes the exam against the fake cloud, which was written independently.
 func TestFakeCloud(t *testing.T) {
 	provisionertest.Run(t, func(t testing.TB) provisionertest.Subject { return fakeSubject(t, nil) })
 }
@@ -32,7 +32,7 @@ func TestFakeCloudPreemptible(t *testing.T) {
 const (
 	fakeCapacity = 10 // machines in the spot pool
 	fakeSpeed    = 60
-	fakeNotice   = 10 * time.Minute // no test waits for its end
+	fakeNotice   = 10 * time.Minute // no test waits for it to end
 )
 
 var fakeStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -98,7 +98,7 @@ func fakeSubject(t testing.TB, change func(*gce.Config)) provisionertest.Subject
 	}
 }
 
-// Machine types tell their GPUs in Compute Engine's words, and machines with GPUs on demand stay on their host.
+// Machine types report their GPUs in Compute Engine's terms, and machines with on-demand GPUs stay on their host.
 func TestFakeCloudGPUs(t *testing.T) {
 	config := fakeConfig(t)
 	pool := spotPool()

@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A cloud of one job sees and ends that job's machines only; one of the cluster tells all that costs money there, with what
-// the labels say, and of no other cluster.
+// A cloud of one job sees and ends only that job's machines; one of the cluster reports everything that costs money there, with the labels'
+// contents, and nothing of other clusters.
 func TestHoldings(t *testing.T) {
 	config := fakeConfig(t)
 	fake := fakecloudtest.Start(t, config)
@@ -35,7 +35,7 @@ func TestHoldings(t *testing.T) {
 		return cloud
 	}
 	first := launch("blue", "movies-1-0a", "movies-1", 2)
-	launch("blue", "Movies 2", "movies-2", 1) // no label's value as it stands
+	launch("blue", "Movies 2", "movies-2", 1) // not valid as a label's value
 	launch("green", "movies-1-0a", "movies-3", 1)
 
 	if seen, err := first.List(t.Context()); err != nil || len(seen) != 2 {
@@ -94,7 +94,7 @@ func TestHoldingsOfStoppedMachines(t *testing.T) {
 	}
 }
 
-// A leash ends when nobody wants machines any more, however late they are bought, and the label says when.
+// A leash ends when machines are no longer wanted, however late they are bought, and the label says when.
 func TestLeash(t *testing.T) {
 	for name, c := range map[string]struct {
 		maxRun, left time.Duration
@@ -142,13 +142,13 @@ func TestLeash(t *testing.T) {
 	}
 }
 
-// wantKnown makes sure that the official model of the API knows every field.
+// wantKnown checks that the official model of the API knows every field.
 func wantKnown(t *testing.T, body string) {
 	t.Helper()
 	wantBody(t, body, body, &computepb.Instance{})
 }
 
-// Zones are those of the region that are up.
+// Zones are the region's zones that are up.
 func TestZones(t *testing.T) {
 	s := newServer(t, func(request) (int, string) {
 		return 200, `{"items": [{"name": "us-central1-f", "status": "UP"}, {"name": "us-central1-a", "status": "UP"},
@@ -160,7 +160,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// What the adapter says of bids is what plans and journals go by.
+// The adapter's trait about bids, which plans and journals follow, agrees with its pools.
 func TestNoBids(t *testing.T) {
 	cloud := newServer(t, launchAnswer).cloud()
 	if cloud.Traits().MaxBid != spotPool().TakesBids() {

@@ -12,7 +12,7 @@ import (
 	gce "github.com/tierml/tierml/providers/gce/api"
 )
 
-// launchAnswer answers as a zone does in which a launch makes no machine: the requests are what matters.
+// launchAnswer answers as a zone does when a launch creates no machine: only the requests matter.
 func launchAnswer(r request) (int, string) {
 	if r.method == "POST" {
 		return 200, doneAnswer
@@ -53,7 +53,7 @@ func TestBulkInsert(t *testing.T) {
       "diskType": "pd-balanced", "labels": `+labels.json+`}}],`+fmt.Sprintf(properties, labels.token, labels.job, note)+`}}`, &sent)
 }
 
-// TestInsert: one machine is an insert; its addresses are of its zone. All settings are in it.
+// TestInsert: one machine is an insert; its addresses are in its zone. All settings are in it.
 func TestInsert(t *testing.T) {
 	s := newServer(t, launchAnswer)
 	cloud := s.cloud(func(c *gce.Config) {
@@ -116,8 +116,8 @@ func TestScheduling(t *testing.T) {
 	}
 }
 
-// TestSameTokenSameRequestID: a launch that is repeated has the same id and the same names; after a final failure it is
-// another attempt, and other tokens are others.
+// TestSameTokenSameRequestID: a repeated launch has the same id and the same names; after a final failure it is a new attempt, and other
+// tokens have other ids.
 func TestSameTokenSameRequestID(t *testing.T) {
 	status, answer := 200, failedAnswer(503, "ZONE_RESOURCE_POOL_EXHAUSTED", "nothing left")
 	s := newServer(t, func(r request) (int, string) {

@@ -21,7 +21,7 @@ func scopes(kind, next string, items ...string) string {
 		kind, strings.Join(items, ","), next)
 }
 
-// TestListRequests: a list asks by label, page after page, and by operation.
+// TestListRequests: a list filters by label, page by page, and by operation.
 func TestListRequests(t *testing.T) {
 	s := newServer(t, func(r request) (int, string) {
 		switch {
@@ -71,7 +71,7 @@ func TestListRequests(t *testing.T) {
 	}
 }
 
-// TestZoneOutOfReach: a list that leaves a zone out is no list: machines in it would seem to be gone.
+// TestZoneOutOfReach: a list that omits a zone is an error: its machines would seem to be gone.
 func TestZoneOutOfReach(t *testing.T) {
 	s := newServer(t, func(request) (int, string) {
 		return 200, `{"items": {"zones/us-central1-a": {"warning": {"code": "UNREACHABLE", "message": "no answer"}}}}`
@@ -89,13 +89,13 @@ func operationAnswer(kind, user, status string, from, to int) string {
 		kind, from, kind, user, status, map[string]string{"system": "words of " + kind}[user], at(from), at(from), at(to))
 }
 
-// TestEnds: when a machine ended and by whom is read from the operations, once it is listed no more.
+// TestEnds: a machine's end and its cause are read from the operations, once it is no longer listed.
 func TestEnds(t *testing.T) {
 	const preempted, hostError = "compute.instances.preempted", "compute.instances.hostError"
 	for _, c := range []struct {
 		name       string
 		operations []string
-		settled    bool // the list has been without it for long
+		settled    bool // it has been missing from the list for long
 		state      provisioner.State
 		by         market.EndedBy
 		second     int // of its end
@@ -152,7 +152,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// nameOf makes a name of the cluster out of a filter that was sent.
+// nameOf makes a name of the cluster from a filter that was sent.
 func nameOf(s *server) string {
 	for _, r := range s.recorded() {
 		if _, rest, ok := strings.Cut(r.query["filter"], "/instances/"); ok {
@@ -179,7 +179,7 @@ func find(t *testing.T, cloud *gce.Cloud, name string) provisioner.Instance {
 	return provisioner.Instance{}
 }
 
-// TestTerminate: one delete for each machine, in its zone; stopped ones too, and none for what nobody knows.
+// TestTerminate: one delete for each machine, in its zone; stopped ones too, and none for unknown machines.
 func TestTerminate(t *testing.T) {
 	s := newServer(t, func(r request) (int, string) {
 		switch {

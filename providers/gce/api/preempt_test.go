@@ -7,8 +7,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A simulated maintenance event takes a Spot machine back as the market would, notice first, and no other one; what nobody knows
-// is left out.
+// A simulated maintenance event takes back one Spot machine as the market would, notice first; unknown machines are skipped.
 func TestPreempt(t *testing.T) {
 	config := fakeConfig(t)
 	fake := fakecloudtest.Start(t, config)

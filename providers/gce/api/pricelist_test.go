@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// TestFieldsOfThePriceList: the request is that of the Cloud Billing Catalog API (services.skus.list), page after page.
+// TestFieldsOfThePriceList: the request is that of the Cloud Billing Catalog API (services.skus.list), page by page.
 func TestFieldsOfThePriceList(t *testing.T) {
 	var asked []string
 	status := http.StatusOK
@@ -56,7 +56,7 @@ func TestFieldsOfThePriceList(t *testing.T) {
 	}
 }
 
-// The fake cloud's list prices its own machines, of which cores and memory are made up.
+// The fake cloud's list prices its own machines, whose cores and memory are made up.
 func TestPriceListOfTheFakeCloud(t *testing.T) {
 	c := fakeConfig(t)
 	c.Types = nil

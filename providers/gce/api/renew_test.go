@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// A lease is two labels among those that a machine has; when somebody else changes them meanwhile, they are looked at again.
+// A lease is two labels of a machine; if its labels change meanwhile, they are read again.
 func TestRenewFields(t *testing.T) {
 	const instance = "zones/us-central1-a/instances/blue-a-b-000"
 	fingerprint, refused := "first", false

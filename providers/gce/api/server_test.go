@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// server answers with given texts and records what it was asked.
+// server answers with given texts and records requests.
 type server struct {
 	t      testing.TB
 	url    string
@@ -76,7 +76,7 @@ func (s *server) recorded() []request {
 	return slices.Clone(s.requests)
 }
 
-// only returns the one request of a method.
+// only returns the single request with a method.
 func (s *server) only(method string) request {
 	s.t.Helper()
 	var found []request
@@ -91,7 +91,7 @@ func (s *server) only(method string) request {
 	return found[0]
 }
 
-// cloud returns the adapter pointed at the server.
+// cloud returns an adapter for the server.
 func (s *server) cloud(change ...func(*gce.Config)) *gce.Cloud {
 	c := gce.Config{Project: "my-project", Endpoint: s.url, Region: "us-central1", Cluster: "blue", MaxAttempts: 1,
 		Image: "projects/debian-cloud/global/images/family/debian-12", PollInterval: 10 * time.Millisecond}
@@ -101,8 +101,7 @@ func (s *server) cloud(change ...func(*gce.Config)) *gce.Cloud {
 	return newCloud(s.t, c)
 }
 
-// wantBody compares a body, and makes sure that the official model of the API knows every field in it: into is the
-// SDK's own message.
+// wantBody compares a body, and checks that the official model of the API knows every field in it: into is the SDK's own message.
 func wantBody(t *testing.T, got, want string, into proto.Message) {
 	t.Helper()
 	if err := (protojson.UnmarshalOptions{}).Unmarshal([]byte(got), into); err != nil {
@@ -136,16 +135,16 @@ func wantQuery(t *testing.T, r request, want map[string]string) {
 	}
 }
 
-// doneAnswer is an operation that went well.
+// doneAnswer is a successful operation.
 const doneAnswer = `{"kind": "compute#operation", "name": "operation-1", "status": "DONE", "operationType": "insert"}`
 
-// failedAnswer returns one that did not.
+// failedAnswer returns a failed one.
 func failedAnswer(status int, code, message string) string {
 	return fmt.Sprintf(`{"name": "operation-1", "status": "DONE", "httpErrorStatusCode": %d, "httpErrorMessage": "X",
   "error": {"errors": [{"code": %q, "message": %q}]}}`, status, code, message)
 }
 
-// refusal returns what a call gets that is refused at once.
+// refusal returns the answer to a call that is refused at once.
 func refusal(status int, reason, message string) string {
 	return fmt.Sprintf(`{"error": {"code": %d, "message": %q, "errors": [{"message": %q, "domain": "usageLimits", "reason": %q}]}}`,
 		status, message, message, reason)
@@ -155,7 +154,7 @@ func spotRequest() provisioner.Request {
 	return provisioner.Request{Token: "job-1/2", Pool: spotPool(), Count: 3, UserData: "hello", Tags: map[string]string{"job": "MF", "generation": "7"}}
 }
 
-// machineAnswer returns a machine as Compute Engine gives it.
+// machineAnswer returns a machine as Compute Engine describes it.
 func machineAnswer(t *testing.T, name string, change func(*computepb.Instance)) string {
 	t.Helper()
 	i := &computepb.Instance{Name: &name, Status: proto.String("RUNNING"), CreationTimestamp: proto.String("2026-03-01T04:00:00.123-08:00"),

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// words are those of a request that are digests, which only need to be of the right form.
+// words are a request's digests, which only need the right form.
 type words struct {
 	all        map[string]string // labels
 	json       string            // the labels as sent
@@ -67,7 +67,7 @@ func firstName(t *testing.T, body string) string {
 	return names[0]
 }
 
-// sentWords reads the digests out of a body, and the note in its metadata, which must describe the request.
+// sentWords reads the digests from a body, and the note in its metadata, which must describe the request.
 func sentWords(t *testing.T, body string) (words, string) {
 	t.Helper()
 	type resource struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A machine of the fake cloud, which was written without knowing this package, learns its identity, what it was given to
-// do, and when it must go; Google's own client for metadata agrees.
+// A machine of the fake cloud, which was written independently of this package, learns its identity, its user data, and when it must end;
+// Google's own client for metadata agrees.
 func TestFakeCloud(t *testing.T) {
 	rules, err := market.Rules("gce-spot")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestFakeCloud(t *testing.T) {
 	}
 	fakecloudtest.Do(t, fake, "evict m-0")
 	n := next(t, told)
-	// The server says no time: ours counts from when the watch learned of it, by the length that the launch requested.
+	// The server gives no time: ours counts from when the watch learned of it, with the length that the launch requested.
 	if shown := fake.Instances()[0].Deadline; n.Kind != provisioner.Eviction || n.Deadline.Before(shown) || n.Deadline.After(mapping.Now().Add(mapping.ToMarket(90*time.Second))) {
 		t.Errorf("told %+v, the cloud has %s", n, shown)
 	}

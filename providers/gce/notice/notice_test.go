@@ -118,7 +118,7 @@ func machine(values ...string) map[string]string {
 	return all
 }
 
-// TestLengths: the deadline is as far off as was requested at the launch, and 30 s by default.
+// TestLengths: the deadline is as far away as requested at the launch, 30 s by default.
 func TestLengths(t *testing.T) {
 	for _, c := range []struct {
 		attribute string
@@ -142,7 +142,8 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// A call that hangs, as one to a host in trouble does, is made again: a preemption of that time is passed on, also if nothing says how long is left.
+// A call that hangs, as one to a host in trouble does, is repeated: a preemption of that time is reported, even if nothing says how much
+// time is left.
 func TestServerThatHangs(t *testing.T) {
 	s := newServer(t, machine())
 	s.hangs = "instance/attributes/tierml-notice"
@@ -153,7 +154,7 @@ func TestServerThatHangs(t *testing.T) {
 		s.mu.Unlock()
 	}
 	s.mu.Lock()
-	s.values["instance/preempted"] = "TRUE" // and who waits hears nothing of it
+	s.values["instance/preempted"] = "TRUE" // and the waiting call hears nothing of it
 	s.mu.Unlock()
 	if n := next(t, told); n.Kind != provisioner.Eviction {
 		t.Errorf("got %+v, want an eviction", n)

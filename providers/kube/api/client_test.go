@@ -20,8 +20,8 @@ import (
 	"github.com/tierml/tierml/providers/kube/api"
 )
 
-// TestClientSendsWhatClientGoSends makes every call by client-go's clientset and by the product's client, and compares the requests and
-// what becomes of a refusal.
+// TestClientSendsWhatClientGoSends makes every call with client-go's clientset and with the product's client, and compares the requests and
+// the handling of refusals.
 func TestClientSendsWhatClientGoSends(t *testing.T) {
 	calls := func(c api.Client) (answers []string) {
 		ctx := t.Context()

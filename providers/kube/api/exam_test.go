@@ -43,8 +43,8 @@ func request(count int) provisioner.Request {
 	return provisioner.Request{Token: "token", Pool: pool(market.Spot), Count: count, UserData: "data", Tags: map[string]string{"job": "a"}}
 }
 
-// A launch whose process dies before any of its calls, which is after the one before, leaves what the next process finds: that process
-// makes the pods that lack and no others, and in the end nothing is left behind.
+// A launch whose process dies before any of its calls, after the previous one, leaves the rest to the next process: that process creates
+// only the missing pods, and in the end nothing is left behind.
 func TestCrashAtEveryStep(t *testing.T) {
 	for step := 0; ; step++ {
 		client, crashed := crash(t, step)
@@ -77,8 +77,8 @@ func crash(t *testing.T, step int) (client *fake.Clientset, crashed bool) {
 	return client, crashed
 }
 
-// Pods that could have run and are deleted between a crash and the next process's first call are not launched again, and those that
-// could not have are.
+// Pods that could have run and are deleted between a crash and the next process's first call are not launched again, and those that could
+// not have run are.
 func TestPodsDeletedAfterACrash(t *testing.T) {
 	for step, crashed := 0, true; crashed; step++ {
 		var client *fake.Clientset
@@ -148,7 +148,7 @@ func checkAfterCrash(t *testing.T, client kubernetes.Interface, when string) {
 	}
 }
 
-// everything returns what is in the namespace.
+// everything returns the contents of the namespace.
 func everything(t *testing.T, client kubernetes.Interface) (all []string) {
 	t.Helper()
 	in := client.CoreV1()
@@ -174,7 +174,7 @@ func everything(t *testing.T, client kubernetes.Interface) (all []string) {
 	return all
 }
 
-// A pod that a queue holds back waits: it has not failed, and nothing is reported of it.
+// A pod that a queue holds back waits: it has not failed, and nothing is reported about it.
 func TestGatedPodsWait(t *testing.T) {
 	client := newClientset()
 	c := config(client, "run")
@@ -226,7 +226,7 @@ type use struct {
 	do    func(ctx context.Context, c *api.Cloud) error
 }
 
-// uses are by each right what cannot be done without it, and the beginning of the sentence that says so.
+// uses maps each right to what is impossible without it, and the beginning of its error.
 var uses = []use{
 	{api.Right{Verb: "get", Resource: "configmaps"}, launchingOne, launchOne},
 	{api.Right{Verb: "create", Resource: "configmaps"}, launchingOne, launchOne},
@@ -261,7 +261,7 @@ var uses = []use{
 
 const launchingOne = "launching 1 of kubernetes/us-central1"
 
-// denied checks the sentence of a right that is missing.
+// denied checks the error for a missing right.
 func denied(t *testing.T, right api.Right, says string, err error) {
 	t.Helper()
 	if !errors.Is(err, provisioner.ErrDenied) || !strings.HasPrefix(err.Error(), says) || !strings.Contains(err.Error(), fmt.Sprintf("cannot %s resource %q", right.Verb, right.Resource)) {
@@ -269,7 +269,7 @@ func denied(t *testing.T, right api.Right, says string, err error) {
 	}
 }
 
-// Each denied verb is a sentence that says what was being done, and is not tried for ever. TestRealDeniedVerbs asks a real server.
+// Each denied verb has an error that says what was being done, and is not retried forever. TestRealDeniedVerbs checks a real server.
 func TestDeniedVerbs(t *testing.T) {
 	for _, right := range api.Rights {
 		if !slices.ContainsFunc(uses, func(u use) bool { return u.right == right }) {
@@ -298,7 +298,7 @@ func launchOne(ctx context.Context, c *api.Cloud) error {
 	return err
 }
 
-// A quota of the namespace is a limit and no refusal of rights; the pods made before it count, and the launch ends with these.
+// A quota of the namespace is a limit, not a missing right; the pods created before it count, and the launch ends with these.
 func TestQuotaOfTheNamespace(t *testing.T) {
 	client := newClientset()
 	left := 2
@@ -314,7 +314,7 @@ func TestQuotaOfTheNamespace(t *testing.T) {
 		if err != nil || len(got) != 2 {
 			t.Fatalf("%v, %v", got, err)
 		}
-		left = 5 // what comes later is not this launch's
+		left = 5 // later pods do not belong to this launch
 	}
 	left = 0
 	other := request(1)
@@ -324,7 +324,7 @@ func TestQuotaOfTheNamespace(t *testing.T) {
 	}
 }
 
-// A priority class that is not there is no refusal of rights.
+// A missing priority class is not a missing right.
 func TestNoPriorityClass(t *testing.T) {
 	client := newClientset()
 	client.PrependReactor("create", "pods", func(clientgo.Action) (bool, runtime.Object, error) {
@@ -335,8 +335,7 @@ func TestNoPriorityClass(t *testing.T) {
 	}
 }
 
-// A taint that announces a node's end warns its pods before anybody deletes them; without the right to look at nodes all
-// continues.
+// A taint that announces a node's end warns its pods before they are deleted; without the right to read nodes everything continues.
 func TestTaintOfANode(t *testing.T) {
 	client := newClientset()
 	startNodes(t, client, "")
@@ -374,12 +373,12 @@ func TestTaintOfANode(t *testing.T) {
 	}
 }
 
-// A watch that has expired is begun again from a list: what happened meanwhile is reported.
+// A watch that has expired is restarted from a list: what happened meanwhile is reported.
 func TestExpiredWatch(t *testing.T) {
 	client := newClientset()
 	startNodes(t, client, "")
 	c := config(client, "run")
-	c.Resync = time.Hour // nothing but the watch makes it list
+	c.Resync = time.Hour // only the watch makes it list
 	cloud, err := api.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -402,7 +401,7 @@ func TestExpiredWatch(t *testing.T) {
 	told, done := make(chan provisioner.Notice, 10), make(chan error, 1)
 	go func() { done <- cloud.Notify(ctx, func(n provisioner.Notice) { told <- n }) }()
 	<-watching
-	if err := cloud.Preempt(t.Context(), got[0].ID); err != nil { // which the watch that is expired does not tell
+	if err := cloud.Preempt(t.Context(), got[0].ID); err != nil { // which the expired watch does not report
 		t.Fatal(err)
 	}
 	expired.Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired})
@@ -421,7 +420,7 @@ func TestExpiredWatch(t *testing.T) {
 }
 
 // A node that comes back under another name has lost its pods: the collector of orphaned pods ends them, which is the cluster's doing.
-// Their launch makes no others, and another launch goes to the node.
+// Their launch creates no others, and another launch uses the node.
 func TestRenamedNode(t *testing.T) {
 	client := newClientset()
 	node := func(name string) (stop func()) {

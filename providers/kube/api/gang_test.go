@@ -21,7 +21,7 @@ import (
 
 func gang(c *api.Config) { c.Queue, c.Gang = "team", true }
 
-// members returns in which groups a launch's pods are, and how many pods these have; all others have the launch's own group.
+// members returns the groups of a launch's pods, and their number of pods; all other pods have the launch's own group.
 func members(t *testing.T, client kubernetes.Interface, got []provisioner.Instance) map[string]int {
 	t.Helper()
 	in := map[string]int{}
@@ -41,13 +41,13 @@ func members(t *testing.T, client kubernetes.Interface, got []provisioner.Instan
 	return in
 }
 
-// The pods of a launch are a group of Kueue's. Those of a later launch take the places of like pods that have failed, as long as another
-// of their group lasts.
+// The pods of a launch are a Kueue group. Those of a later launch replace similar pods that have failed, as long as another pod of their
+// group lives.
 func TestGangsOfAQueue(t *testing.T) {
 	own := func(n int) map[string]int { return map[string]int{"own of " + string(rune('0'+n)): n} }
 	for _, c := range []struct {
 		name       string
-		failed, ok int // of three pods, how many have failed, and ended well
+		failed, ok int // of three pods, how many have failed, and have succeeded
 		next       provisioner.Request
 		want       map[string]int
 	}{
@@ -76,7 +76,7 @@ func TestGangsOfAQueue(t *testing.T) {
 			end(t, client, one.ID, phase)
 		}
 		c.next.Token = "next"
-		for range 2 { // the same, asked again
+		for range 2 { // the same when repeated
 			got, err := cloud.Launch(t.Context(), c.next)
 			if in := members(t, client, got); err != nil || !maps.Equal(in, c.want) {
 				t.Errorf("%s: %v, %v, want %v", c.name, in, err, c.want)
@@ -85,7 +85,7 @@ func TestGangsOfAQueue(t *testing.T) {
 	}
 }
 
-// end lets a pod that has a node end.
+// end makes a pod on a node end.
 func end(t *testing.T, client kubernetes.Interface, id provisioner.InstanceID, phase corev1.PodPhase) {
 	t.Helper()
 	pod, err := client.CoreV1().Pods(namespace).Get(t.Context(), string(id), metav1.GetOptions{})
@@ -98,7 +98,7 @@ func end(t *testing.T, client kubernetes.Interface, id provisioner.InstanceID, p
 	}
 }
 
-// While a pod ends Kueue keeps its quota: who follows it waits until its place is free.
+// While a pod ends Kueue keeps its quota: its replacement waits until its place is free.
 func TestGangWaitsForAPlace(t *testing.T) {
 	client := newClientset()
 	startNodes(t, client, "")
@@ -122,7 +122,7 @@ func TestGangWaitsForAPlace(t *testing.T) {
 	}
 }
 
-// A launch that gets fewer pods than it wanted is a group of those.
+// A launch that gets fewer pods than requested is a group of those.
 func TestShortGang(t *testing.T) {
 	client := newClientset()
 	left := 2
@@ -139,7 +139,7 @@ func TestShortGang(t *testing.T) {
 	}
 }
 
-// A pod whose group has ended before it was there waits for ever: it is deleted, and the next one has a group of its own.
+// A pod whose group has ended before it was created waits forever: it is deleted, and the next one has a group of its own.
 func TestGroupEndsBeforeAPodJoins(t *testing.T) {
 	client := newClientset()
 	cloud, _ := launchWith(t, client, request(2), gang)
@@ -152,7 +152,7 @@ func TestGroupEndsBeforeAPodJoins(t *testing.T) {
 	client.PrependReactor("create", "pods", func(clientgo.Action) (bool, runtime.Object, error) {
 		if armed {
 			armed = false
-			pods := corev1.SchemeGroupVersion.WithResource("pods") // a reactor calls no client
+			pods := corev1.SchemeGroupVersion.WithResource("pods") // a reactor must not call a client
 			found, err := client.Tracker().Get(pods, namespace, string(first[1].ID))
 			if err != nil {
 				return true, nil, err

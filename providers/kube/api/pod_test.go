@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// launchWith launches pods of a changed configuration, and returns one.
+// launchWith launches pods with a changed configuration, and returns one.
 func launchWith(t *testing.T, client kubernetes.Interface, r provisioner.Request, change func(*api.Config)) (*api.Cloud, *corev1.Pod) {
 	t.Helper()
 	c := config(client, "run")
@@ -153,7 +153,7 @@ func TestLockedFieldsOfPods(t *testing.T) {
 	}
 }
 
-// A drain takes reliable pods one at a time, and they are on nodes of their own where there are enough.
+// A drain takes reliable pods one at a time, and they are on nodes of their own if there are enough.
 func TestReliablePodsAreProtected(t *testing.T) {
 	client := newClientset()
 	r := request(3)
@@ -187,7 +187,7 @@ func TestReliablePodsAreProtected(t *testing.T) {
 	}
 }
 
-// What `kubectl describe configmap RUN` shows, and of what happens to a pod that of the pod.
+// `kubectl describe configmap RUN` shows a run's events; those of a pod are on the pod, too.
 func TestEventsOfARun(t *testing.T) {
 	client := newClientset()
 	startNodes(t, client, "")

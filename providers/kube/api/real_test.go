@@ -34,7 +34,7 @@ func realClient(t *testing.T) kubernetes.Interface {
 		t.Skip("make test-kube runs it beside a real API server")
 	}
 	client := connect(t, nil)
-	// Under the strictest of the standards, which the adapter's pods must meet.
+	// Under the strictest pod security standard, which the adapter's pods must meet.
 	_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
 		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -79,7 +79,7 @@ func TestRealExam(t *testing.T) {
 	provisionertest.Run(t, func(t testing.TB) provisionertest.Subject { return subject(t, client, freshRun()) })
 }
 
-// limitedClient is somebody else's access, without rights but what a test gives.
+// limitedClient is another user's access, with only the rights that a test gives.
 func limitedClient(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	return connect(t, func(c *rest.Config) { c.BearerToken = os.Getenv("TIERML_KUBE_LIMITED") })
@@ -94,7 +94,7 @@ func kubectl(t *testing.T, arguments ...string) string {
 	return string(out)
 }
 
-// Without each right the API server denies what it is for, and nothing else is missing.
+// Without each right the API server denies its uses, and nothing else is missing.
 func TestRealDeniedVerbs(t *testing.T) {
 	client := realClient(t)
 	kubectl(t, "create", "rolebinding", "denied", "--namespace", namespace, "--role", "denied", "--user", "limited")
@@ -126,7 +126,7 @@ func TestRealDeniedVerbs(t *testing.T) {
 	kubectl(t, "--namespace", namespace, "delete", "configmaps", "--wait=false", "--selector", "tierml.dev/cluster=exam")
 }
 
-// The API server itself says what is missing; with the role of deploy/kubernetes nothing is.
+// The API server itself names what is missing; with the role of deploy/kubernetes nothing is.
 func TestRealRights(t *testing.T) {
 	client := realClient(t)
 	kubectl(t, "apply", "-f", "../../../deploy/kubernetes/tierml.yaml")
@@ -176,8 +176,8 @@ func TestRealRights(t *testing.T) {
 	})
 }
 
-// What users of kubectl find: pods by labels; a node that is kept free by a taint has those that tolerate it and select it; classes decide
-// who goes first; requests are limits, which Kubernetes calls guaranteed; and describe says why a pod goes, and what its run has lost.
+// What users of kubectl find: pods by labels; a tainted node has the pods that tolerate and select it; classes decide which pod is evicted
+// first; requests equal limits, which Kubernetes calls guaranteed; and describe says why a pod ends, and what its run has lost.
 func TestRealPodsForKubectl(t *testing.T) {
 	client := realClient(t)
 	startNodes(t, client, "users-")
@@ -297,7 +297,7 @@ func TestRealDrain(t *testing.T) {
 	kubectl(t, "--namespace", namespace, "delete", "configmap", "--selector="+of)
 }
 
-// The deletion of a run's owner leaves nothing of it, live pods included.
+// The deletion of a run's owner leaves nothing of it, including live pods.
 func TestRealOwner(t *testing.T) {
 	client := realClient(t)
 	startNodes(t, client, "owner-")
@@ -352,7 +352,7 @@ func TestRealCrashAtEveryStep(t *testing.T) {
 	}
 }
 
-// A server that is restarted loses nothing, and watchers learn what happens after it.
+// A server that is restarted loses nothing, and watchers learn of later events.
 func TestRealRestart(t *testing.T) {
 	client := realClient(t)
 	startNodes(t, client, "restart-")

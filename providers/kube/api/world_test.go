@@ -31,12 +31,12 @@ import (
 
 const namespace = "exam"
 
-// newClientset is client-go's fake API server with what it leaves out and an adapter meets: times and ids of objects, deletion with
+// newClientset is client-go's fake API server, plus features that it lacks and an adapter meets: times and ids of objects, deletion with
 // grace, bindings and evictions, and the garbage collector.
 func newClientset() *fake.Clientset {
 	client := fake.NewClientset()
 	var made atomic.Int64
-	var mu sync.Mutex // of what is read and written back
+	var mu sync.Mutex // for read-modify-write
 	client.PrependReactor("create", "*", func(a clientgo.Action) (bool, runtime.Object, error) {
 		if a.GetSubresource() != "" {
 			return false, nil, nil
@@ -83,7 +83,7 @@ func newClientset() *fake.Clientset {
 		}
 		grace := d.GetDeleteOptions().GracePeriodSeconds
 		if found.(*corev1.Pod).Spec.NodeName == "" || grace != nil && *grace == 0 {
-			return false, nil, nil // nobody has to be waited for
+			return false, nil, nil // no wait is needed
 		}
 		return true, nil, change(a.GetNamespace(), d.GetName(), func(p *corev1.Pod) {
 			seconds := *p.Spec.TerminationGracePeriodSeconds
@@ -97,9 +97,9 @@ func newClientset() *fake.Clientset {
 		if a.GetSubresource() != "status" {
 			return false, nil, nil
 		}
-		u := a.(clientgo.UpdateAction).GetObject().(*corev1.Pod) // an API server takes its status only: a pod stays doomed
+		u := a.(clientgo.UpdateAction).GetObject().(*corev1.Pod) // an API server updates only its status: a pod stays doomed
 		return true, u, change(a.GetNamespace(), u.Name, func(p *corev1.Pod) {
-			for _, c := range p.Status.Conditions { // which the reader of an older version does not know
+			for _, c := range p.Status.Conditions { // unknown to the reader of an older version
 				if !slices.ContainsFunc(u.Status.Conditions, func(has corev1.PodCondition) bool { return has.Type == c.Type }) {
 					u.Status.Conditions = append(u.Status.Conditions, c)
 				}
@@ -131,7 +131,7 @@ func newClientset() *fake.Clientset {
 	return client
 }
 
-// doom is what the API server does to a pod that is to be deleted.
+// doom marks a pod for deletion as the API server does.
 func doom(p *corev1.Pod, grace int64) {
 	at := metav1.NewTime(time.Now().Add(time.Duration(grace) * time.Second).Truncate(time.Second))
 	if p.DeletionTimestamp == nil || at.Before(p.DeletionTimestamp) {
@@ -139,7 +139,7 @@ func doom(p *corev1.Pod, grace int64) {
 	}
 }
 
-// pool returns one that the nodes of startNode have.
+// pool returns a pool that the nodes of startNode have.
 func pool(class market.Class) market.Pool {
 	return market.Pool{Provider: api.Provider, Region: "us-central1", Zone: "us-central1-a", Type: "n2-standard-4", Class: class}
 }
@@ -160,7 +160,7 @@ func startNodes(t testing.TB, client kubernetes.Interface, prefix string) {
 	}
 }
 
-// newCloud returns a run's.
+// newCloud returns a run's cloud.
 func newCloud(t testing.TB, client kubernetes.Interface, run string) *api.Cloud {
 	t.Helper()
 	c, err := api.New(config(client, run))
@@ -170,7 +170,7 @@ func newCloud(t testing.TB, client kubernetes.Interface, run string) *api.Cloud 
 	return c
 }
 
-// clientOf returns the product's client of an API server that tests reach by a clientset.
+// clientOf returns the product's client for an API server that tests reach with a clientset.
 func clientOf(clientset kubernetes.Interface) api.Client {
 	if c, ok := clientset.(connected); ok {
 		return c.ours
@@ -209,7 +209,7 @@ func config(client kubernetes.Interface, run string) api.Config {
 		Nodes: api.Karpenter, Notice: 2 * time.Second, Expires: time.Now().Add(time.Hour), Resync: 100 * time.Millisecond}
 }
 
-// subject takes the exam in a cluster with nodes.
+// subject prepares the exam in a cluster with nodes.
 func subject(t testing.TB, client kubernetes.Interface, run string) provisionertest.Subject {
 	cloud := newCloud(t, client, run)
 	return provisionertest.Subject{
@@ -223,7 +223,7 @@ func subject(t testing.TB, client kubernetes.Interface, run string) provisionert
 	}
 }
 
-// kill lets a pod end as the node controller does whose node is lost.
+// kill makes a pod end as the node controller does when its node is lost.
 func kill(t testing.TB, client kubernetes.Interface, name string) {
 	t.Helper()
 	for {

@@ -1,4 +1,4 @@
-// Package sharedtest writes made-up runs of shared hosts, for tests of what shows them.
+// Package sharedtest writes made-up runs of shared hosts, for tests of views.
 package sharedtest
 
 import (
