@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A journal in, a bill out, as a worked example. One reliable machine and two spot machines train for
-// two and a half hours of a market that is replayed 60 times as fast; the rise of the price at 13:30 evicts one.
+// A worked example from a journal to a bill. One reliable machine and two spot machines train for two and a half hours of a market that is
+// replayed 60 times as fast; the price rise at 13:30 evicts one.
 func ExampleLedger() {
 	const (
 		spot     = "ec2/us-west-1/us-west-1a/c3.xlarge/spot"

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A failure names what ended and where, the end of its output, and the work since its state was saved.
+// A failure names what ended and where, the end of its output, and the work since its last save.
 func TestFailureHasItsReason(t *testing.T) {
 	begin := time.Date(2016, 4, 1, 0, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
@@ -59,7 +59,7 @@ func TestFailureHasItsReason(t *testing.T) {
 	if err := r.WriteText(&text, 0); err != nil || !strings.Contains(text.String(), "  rank-1, attempt 1, on a (m ra): exit code 7\n") {
 		t.Errorf("%v in\n%s", err, text.String())
 	}
-	// One that continues and ends well has no failure.
+	// A program that continues and ends well has no failure.
 	for _, e := range []journal.Entry{
 		{T: at(220), Kind: journal.ProgramStart, OfProgram: rank("rank-1"), Instance: "a", Generation: 2},
 		{T: at(300), Kind: journal.ProgramEnd, OfProgram: rank("rank-1"), Instance: "a", Generation: 2, Outcome: journal.Finished},

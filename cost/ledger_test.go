@@ -27,8 +27,8 @@ func at(minutes float64) time.Time {
 	return noon.Add(time.Duration(minutes * float64(time.Minute)))
 }
 
-// small makes the first lines of a journal: one machine type of 1e6 operations per wall-clock second, a
-// market that goes 60 times as fast, and a spot price of $0.1 that is $0.4 from 13:30 on.
+// small returns the first lines of a journal: one machine type of 1e6 operations per wall-clock second, a market at 60 times real time, and
+// a spot price of $0.1 that is $0.4 from 13:30 on.
 func small(t *testing.T, rules string) []journal.Entry {
 	t.Helper()
 	details, err := journal.Pack(journal.StartDetails{
@@ -109,7 +109,7 @@ func usd(s string) market.USD {
 	return u
 }
 
-// A run small enough to be reckoned by hand: whole hours, the interrupted one free.
+// A run small enough to compute by hand: whole hours, the interrupted one free.
 func TestReportByHand(t *testing.T) {
 	entries := append(small(t, "ec2-2017"),
 		launch("r", onDemand, "", 0), launch("a", spot, "0.3", 0), launch("b", spot, "0.3", 0),
@@ -168,7 +168,7 @@ func TestReportByHand(t *testing.T) {
 	if paid != r.Totals.Total || math.Abs(lived-r.Totals.MachineHours*3600) > 1e-6 {
 		t.Errorf("the waste split adds up to $%s and %v s, want $%s and %v s", paid, lived, r.Totals.Total, r.Totals.MachineHours*3600)
 	}
-	// b's last hour, 60 to 120, cost 0.1: 40 minutes of it working, 10 out of training, 10 beyond its end.
+	// b's last hour, 60 to 120, cost 0.1: 40 minutes working, 10 out of training, 10 beyond its end.
 	if got := r.Waste.AfterEnd.USD; got != usd("0.016666666") {
 		t.Errorf("beyond the end: $%s", got)
 	}
@@ -192,7 +192,7 @@ func TestReportByHand(t *testing.T) {
 	}
 }
 
-// The same facts under the rules of today: by the second, first hour free when interrupted.
+// The same facts under today's rules: by the second, first hour free when interrupted.
 func TestReportUnderOtherRules(t *testing.T) {
 	entries := append(small(t, "ec2-now"), launch("a", spot, "0.3", 60), end(journal.Evicted, "a", 96, "provider"),
 		launch("b", spot, "0.3", 60), end(journal.Terminated, "b", 105, "user"))
@@ -206,7 +206,7 @@ func TestReportUnderOtherRules(t *testing.T) {
 	}
 }
 
-// A reliable machine under a commitment adds nothing; what the commitment had to pay stands apart.
+// A reliable machine under a commitment adds nothing; the commitment's own cost is shown separately.
 func TestReportWithACommitment(t *testing.T) {
 	entries := append(small(t, "ec2-2017+committed=c3.xlarge@0.15"), launch("r", onDemand, "", 0), launch("a", spot, "0.3", 0),
 		end(journal.Terminated, "a", 30, "user"), end(journal.Terminated, "r", 90, "user"))
@@ -307,7 +307,7 @@ func TestChargeLinesAreChecked(t *testing.T) {
 	}
 }
 
-// Facts that hold for every story, however its prices went.
+// Properties of every story, whatever its prices.
 func TestStories(t *testing.T) {
 	for seed := range uint64(20) {
 		story := journaltest.New(seed)
@@ -361,8 +361,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// checkCurve wants dollars that never fall and lead to the total. (What is due in the moments between the last
-// clock and the end is not on the curve.)
+// checkCurve checks that dollars never fall and lead to the total. (Charges between the last clock and the end are not on the curve.)
 func checkCurve(t *testing.T, seed uint64, r *cost.Report) {
 	last := 0.0
 	for _, p := range r.Series.Loss {
@@ -428,8 +427,8 @@ func TestSavedWhileRunning(t *testing.T) {
 	}
 }
 
-// A run begins again from a checkpoint while the next one is being written, and later from that: it goes forward. The model then
-// holds the clocks between, which were done before all that.
+// A run restarts from a checkpoint while the next one is being written, and later from that one: it advances. The model then includes the
+// clocks in between, which were done before.
 func TestCheckpointBeyondTheClock(t *testing.T) {
 	back := func(minute, to, lost int64) journal.Entry {
 		return journal.Entry{T: at(float64(minute)), Kind: journal.Rollback, Clock: to, LostClocks: lost}

@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// A program's machine is paid for setup, restoring, work, and work that is lost; work after the last saved state counts as lost only where the
-// attempt did not end in order.
+// A program's machine is paid for setup, restoring, work, and lost work; work after the last saved state counts as lost only if the attempt
+// did not end in order.
 func TestProgramsSplitTheBill(t *testing.T) {
 	begin := time.Date(2016, 4, 1, 0, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
@@ -84,7 +84,8 @@ func TestProgramsSplitTheBill(t *testing.T) {
 	}
 }
 
-// What programs used is compared with their machines; the hint names the cheapest type that the job may use and that has enough.
+// The resources that programs used are compared with their machines; the hint names the cheapest type that the job may use and that has
+// enough.
 func TestUseOfMachinesHasAHint(t *testing.T) {
 	begin := time.Date(2016, 4, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {

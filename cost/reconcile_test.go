@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// A journal that is cut off anywhere, completed with what the provider knows, gives the provider's bill.
+// A journal that is cut off anywhere, supplemented by the provider's records, gives the provider's bill.
 func TestSupplementCutAnywhere(t *testing.T) {
 	story := journaltest.New(5)
 	rules, err := market.Rules("ec2-2017")
@@ -70,7 +70,7 @@ func TestSupplementCounts(t *testing.T) {
 	}
 	s := l.Supplement([]cost.Fact{
 		{Instance: "a", Usage: life(80)},                                                // an end
-		{Instance: "b", Usage: life(31)},                                                // the journal knows better: Compare will tell
+		{Instance: "b", Usage: life(31)},                                                // the journal knows better: Compare will report it
 		{Instance: "c", Usage: life(70)},                                                // a launch and an end
 		{Instance: "d", Usage: market.Usage{Pool: pool, Bid: usd("0.3"), Start: at(1)}}, // a launch
 	})

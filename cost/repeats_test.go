@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// What an attempt did before it came to the step of its state again is redone, not useful; a rank that ends as another one has failed is not lost with a
-// machine.
+// What an attempt did before it reached the step of its state again is redone, not useful; a rank that ends because another one failed is
+// not lost with a machine.
 func TestRepeatedStepsAreRedone(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2020, 1, 1, 0, 0, s, 0, time.UTC) }
 	l := &Ledger{start: journal.StartDetails{Program: &journal.ProgramDetails{Of: 200}}}
@@ -27,7 +27,7 @@ func TestRepeatedStepsAreRedone(t *testing.T) {
 	if useful, wasted := a.useful(at(60)); useful != (interval{at(41), at(51)}) || wasted.length() != 0 {
 		t.Errorf("useful %v, wasted %v", useful, wasted)
 	}
-	a.there = time.Time{} // killed before it came there
+	a.there = time.Time{} // killed before it got there
 	if useful, _ := a.useful(at(60)); useful.length() != 0 {
 		t.Errorf("useful %v", useful)
 	}

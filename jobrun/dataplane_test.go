@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
-// Two runs of one name have different numbers on the data plane; one that continues has the same.
+// Two runs with the same name have different numbers on the data plane; a continued run keeps its number.
 func TestDataPlaneOfEachRun(t *testing.T) {
 	number := func(secret string) uint64 {
 		s := &session{name: "demo-1", state: State{Secret: secret}}

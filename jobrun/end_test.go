@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/elasticity/scaling"
 )
 
-// endable is a run that ends on request: it lets go of its directory.
+// endable is a run that ends on request: it releases its directory.
 type endable struct {
 	handle int
 	asked  atomic.Value
@@ -30,7 +30,7 @@ func (e *endable) Stop(_ context.Context, why string, now bool) {
 	_ = syscall.Close(e.handle)
 }
 
-// hold is Hold with a handle that can be closed, as the end of the process does it.
+// hold is Hold with a handle that can be closed, as the end of the process would.
 func hold(t *testing.T, dir string) int {
 	t.Helper()
 	handle, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)

@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// tunedRun returns a run whose journal says what each number of servers took.
+// tunedRun returns a run whose journal has the pace of each number of servers.
 func tunedRun(t *testing.T, root, name, machine string, rows uint64, pace map[int]float64) *session {
 	t.Helper()
 	dir := filepath.Join(root, name)
@@ -51,8 +51,8 @@ func tunedRun(t *testing.T, root, name, machine string, rows uint64, pace map[in
 	}
 }
 
-// What served a run best is known to the next one of its kind, and to no other: not to another shape, nor on another machine. The
-// newest of two alike stays, and the file does not grow forever.
+// The setting that served a run best is remembered for the next one of its kind, and for no other: not for another shape, nor on another
+// machine. The newer of two similar ones stays, and the file does not grow forever.
 func TestSettingsAreRemembered(t *testing.T) {
 	root := t.TempDir()
 	known := func(s *session) string {
@@ -98,7 +98,7 @@ func TestSettingsAreRemembered(t *testing.T) {
 	}
 }
 
-// Jobs of a service share the file, and none loses what another writes as both end.
+// Jobs of a service share the file, and none loses what another writes when both end together.
 func TestSettingsOfJobsThatEndTogether(t *testing.T) {
 	root := t.TempDir()
 	var jobs []*session

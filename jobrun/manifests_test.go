@@ -23,7 +23,7 @@ type noRows struct{}
 
 func (noRows) Next(int) (ps.Block, error) { return ps.Block{}, nil }
 
-// saveAt makes a checkpoint of a run at a place, and gives its manifest.
+// saveAt makes a checkpoint of a run at a path, and returns its manifest.
 func saveAt(t *testing.T, place string, clock ps.Clock) string {
 	t.Helper()
 	schema := ps.Schema{Tables: []ps.Table{{Name: "x", Rows: 1, Cols: 1}}, Partitions: 1}
@@ -43,7 +43,7 @@ func saveAt(t *testing.T, place string, clock ps.Clock) string {
 	return name
 }
 
-// journalOf writes a run's journal, which has one checkpoint.
+// journalOf writes a run's journal with one checkpoint.
 func journalOf(t *testing.T, dir, manifest string, clock ps.Clock) {
 	t.Helper()
 	line, err := json.Marshal(journal.Entry{T: time.Unix(1e9, 0).UTC(), Kind: journal.Checkpoint, Clock: int64(clock), Model: manifest, Partitions: 1})
@@ -55,8 +55,8 @@ func journalOf(t *testing.T, dir, manifest string, clock ps.Clock) {
 	}
 }
 
-// Runs of the same name that save in the same bucket, from two laptops, have places of their own there: neither takes the other's
-// checkpoints for its own, nor writes over them.
+// Runs of the same name that save in the same bucket, from two laptops, have paths of their own there: neither uses the other's
+// checkpoints, nor overwrites them.
 func TestRunsShareABucket(t *testing.T) {
 	bucket := t.TempDir()
 	places, dirs, saved := map[string]bool{}, [2]string{}, [2]string{}
@@ -88,7 +88,7 @@ func TestRunsShareABucket(t *testing.T) {
 	}
 }
 
-// A run continues from what its journal says was saved, not from whatever is at its place.
+// A run continues from what its journal says was saved, not from anything else at its path.
 func TestOnlyCheckpointsOfTheJournal(t *testing.T) {
 	dir := t.TempDir()
 	place := filepath.Join(dir, "checkpoints")

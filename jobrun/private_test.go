@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/trust"
 )
 
-// Files of a run that have a secret in them are their owner's alone, also where the run's directory was opened to others.
+// Files of a run that contain a secret are readable only by their owner, even if the run's directory was opened to others.
 func TestOnlyTheOwnerCanReadSecrets(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := trust.OpenAuthority(dir, trust.LeastLife, time.Now); err != nil {

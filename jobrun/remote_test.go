@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// An endpoint that is something else, such as a page, is named as what it is not.
+// An endpoint that is something else, such as a web page, is reported as not being a fake cloud.
 func TestEndpointThatIsNoFakeCloud(t *testing.T) {
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<!doctype html>")) }))
 	defer page.Close()

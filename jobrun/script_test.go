@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/fakecloud"
 )
 
-// What a job's script says is what the cloud does, and the cloud takes each step.
+// The cloud does what a job's script says, and accepts each step.
 func TestScript(t *testing.T) {
 	got := script([]config.Action{
 		{At: 2 * time.Hour, Do: "evict", Target: "newest", Count: 3},

@@ -25,8 +25,8 @@ const killedCloud = `{"t":"2014-04-01T00:00:00.5Z","kind":"open","region":"us-we
 {"t":"2014-04-01T00:30:00.7Z","kind":"tick"}
 `
 
-// What a killed cloud has had is closed as its own bill has it. A machine that was bought and not written down belongs
-// to a launch whose answer is missing; one that the journal has closed is not reported again.
+// Machines of a killed cloud are closed according to its own bill. A machine that was bought and not recorded belongs to a launch whose
+// answer is missing; one that the journal has closed is not reported again.
 func TestMachinesOfAKilledCloud(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, rundir.CloudFile), []byte(killedCloud), 0o644); err != nil {
@@ -58,7 +58,7 @@ func TestMachinesOfAKilledCloud(t *testing.T) {
 	}
 }
 
-// A controller that is started again knows the machines of the one before; no other does.
+// A restarted controller admits its predecessor's machines; no other does.
 func TestAdmissionOutlivesTheController(t *testing.T) {
 	dir := t.TempDir()
 	first, err := openState(dir, &config.Job{})
@@ -94,8 +94,8 @@ func TestAdmissionOutlivesTheController(t *testing.T) {
 	}
 }
 
-// A reliable tier that the job leaves open follows load for as long as the run lasts, also when a later controller has its type and count
-// from the journal; a declared one never.
+// A reliable tier that the job leaves open follows load for as long as the run lasts, even if a later controller has its type and count
+// from the journal; a declared one never does.
 func TestWhichTiersGrow(t *testing.T) {
 	dir := t.TempDir()
 	open := &config.Job{Policy: "tierml", Reliable: config.Reliable{Count: 1}}
@@ -117,7 +117,7 @@ func TestWhichTiersGrow(t *testing.T) {
 	}
 }
 
-// Two runs of one name that save in one place do not meet there.
+// Two runs of one name with the same place for checkpoints do not collide there.
 func TestCheckpointsHaveAPlaceOfTheirOwn(t *testing.T) {
 	job := &config.Job{Checkpoint: config.Checkpoint{To: "s3://bucket/some?region=x"}}
 	a, b := newState("/somewhere/runs/demo-1", job), newState("/elsewhere/runs/demo-1", job)
@@ -129,7 +129,7 @@ func TestCheckpointsHaveAPlaceOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Machines call a controller by the name that it was given; its port is found again by the next one.
+// Machines reach a controller by its given name; the next one has the same port.
 func TestAControllerIsCalledByItsName(t *testing.T) {
 	first, called, err := listenAs("localhost:0")
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// clouds are the blocks of one job on each.
+// clouds are the same job's blocks for each cloud.
 var clouds = map[string]string{
 	"local":     "cloud: local\nlocal: {prices: prices.csv, catalog: catalog.csv, start: 2020-01-08T00:00:00Z, speed: 600, boot: 1s}\n",
 	"local gce": "cloud: local\nprovider: gce\nlocal: {prices: prices.csv, catalog: catalog.csv, start: 2020-01-08T00:00:00Z, speed: 60}\n",
@@ -37,7 +37,7 @@ var clouds = map[string]string{
 
 var tempoStart = time.Date(2020, 1, 8, 0, 0, 0, 0, time.UTC)
 
-// tempoJob returns a job on a cloud, and what it finds there: a pool whose price exceeds the bid now and then, and one that is dearer.
+// tempoJob returns a job on a cloud, and its market: a pool whose price sometimes exceeds the bid, and a dearer one.
 func tempoJob(t *testing.T, cloud, more string) (*config.Job, planner.Resolved) {
 	t.Helper()
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func tempoJob(t *testing.T, cloud, more string) (*config.Job, planner.Resolved) 
 	return job, choice
 }
 
-// fourHours is a program that keeps four machines busy for so long in market time.
+// fourHours is a program that keeps four machines busy for four hours of market time.
 type fourHours struct {
 	apps.Program
 	job *config.Job
@@ -101,11 +101,11 @@ func (p fourHours) WorkPerClock() float64 {
 	return 4 * 2 * 4 * 3600 * float64(p.job.Local.FlopsPerVCPU) / p.job.Local.Speed / float64(p.job.Train.Clocks)
 }
 
-// made is what the plan, the dry run with --hours and the real run of a job are made of.
+// made has the inputs of a job's plan, its dry run with --hours and its real run.
 type made struct {
 	plan, dry sim.Config
 	run       elasticity.Config
-	restart   restart.Config // where the policy is one by kill and restart
+	restart   restart.Config // if the policy works by kill and restart
 	input     planner.Input  // the plan's
 }
 
@@ -137,15 +137,15 @@ func make3(t *testing.T, cloud, more string) (m made) {
 	return m
 }
 
-// decides leaves of a controller's configuration what its decisions about machines follow from. The rest is the job's content, and
-// what a dry run leaves out: saving next to a reliable tier, and limits of the whole run (docs/dry-run.md).
+// decides keeps the parts of a controller's configuration that determine its decisions about machines. The rest is the job's content, and
+// what a dry run omits: saving next to a reliable tier, and limits of the whole run (docs/dry-run.md).
 func decides(c elasticity.Config) elasticity.Config {
 	c.Run, c.Job, c.Checkpoints, c.AskAgain, c.Silent, c.NoHeartbeats = "", elasticity.Job{}, elasticity.Checkpoints{}, 0, false, false
 	c.MaxDuration, c.Deadline, c.Budget, c.Pools = 0, time.Time{}, 0, atStart(c.Pools)
 	return c
 }
 
-// atStart are pools with the price that they have at the start, which is all that is known of constant ones.
+// atStart returns pools with their price at the start, which is all that is known of constant ones.
 func atStart(pools []elasticity.Pool) []elasticity.Pool {
 	out := slices.Clone(pools)
 	for i, p := range out {
@@ -156,7 +156,7 @@ func atStart(pools []elasticity.Pool) []elasticity.Pool {
 	return out
 }
 
-// One job's plan, dry run and run decide alike: cuts, waits and boots are the same on each cloud.
+// A job's plan, dry run and run decide the same: cuts, waits and boots are equal on each cloud.
 func TestPlanDryRunAndRunAgree(t *testing.T) {
 	for cloud := range clouds {
 		t.Run(cloud, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestPlanDryRunAndRunAgree(t *testing.T) {
 			}
 			real := make3(t, strings.TrimPrefix(realOf(cloud), "local "), "reliable: {type: a}\n")
 			settings := real.run.Settings
-			if cloud != realOf(cloud) { // a dry run with --hours leaves the fake cloud for the one that it plays, with its usual notice
+			if cloud != realOf(cloud) { // a dry run with --hours replaces the fake cloud by the one that it simulates, with its usual notice
 				settings.Notice = m.dry.Rules.Terms().Notice
 				if settings.Notice == 0 {
 					settings.Notice = 2 * time.Minute
@@ -190,7 +190,7 @@ func TestPlanDryRunAndRunAgree(t *testing.T) {
 	}
 }
 
-// So do those of a job on tiers: who computes, which rounds end at a notice, and that machines stay to the end.
+// So do those of a job on tiers: which machines compute, which rounds end at a notice, and that machines stay to the end.
 func TestPlanDryRunAndRunAgreeOnReplicas(t *testing.T) {
 	for cloud := range clouds {
 		for _, deterministic := range []bool{false, true} {
@@ -205,7 +205,7 @@ func TestPlanDryRunAndRunAgreeOnReplicas(t *testing.T) {
 	}
 }
 
-// realOf returns the cloud that a local one plays, or the cloud itself.
+// realOf returns the cloud that a local one simulates, or the cloud itself.
 func realOf(cloud string) string {
 	switch cloud {
 	case "local":
@@ -216,7 +216,7 @@ func realOf(cloud string) string {
 	return cloud
 }
 
-// sameDecisions gives the run's controller every event of the simulated one, and compares their actions.
+// sameDecisions sends the run's controller every event of the simulated one, and compares their actions.
 func sameDecisions(t *testing.T, name string, cfg sim.Config, run elasticity.Config) {
 	t.Helper()
 	like := cfg.Controller()
@@ -232,7 +232,7 @@ type stepper interface {
 	Step(time.Time, ...elasticity.Event) []elasticity.Action
 }
 
-// follow simulates a run and gives its events to another controller, too.
+// follow simulates a run and sends its events to another controller, too.
 func follow(t *testing.T, name string, cfg sim.Config, other stepper) {
 	t.Helper()
 	cfg.Faults = []sim.Fault{{At: cfg.Settings.Market(3 * time.Second), Do: sim.Kill, Target: "random", Count: 1},
@@ -278,10 +278,10 @@ func TestPlanDryRunAndRunAgreeByRestart(t *testing.T) {
 					cfg := m.plan
 					if name == "dry run" {
 						cfg = m.dry
-						cfg.Deadline, cfg.MaxDuration = m.plan.Deadline, m.plan.MaxDuration // one of another length has its own
+						cfg.Deadline, cfg.MaxDuration = m.plan.Deadline, m.plan.MaxDuration // a run of another length has its own
 					}
 					if name == "dry run" && cloud != realOf(cloud) {
-						continue // it is of the cloud that the fake one plays
+						continue // it belongs to the cloud that the fake one simulates
 					}
 					got, want := cfg.Restarter(), m.restart
 					want.Run, want.Clocks, want.AskAgain, want.Silent, want.Job.Work = got.Run, got.Clocks, got.AskAgain, got.Silent, got.Job.Work

@@ -51,7 +51,7 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
-// TestAvailabilityUntil: what is added to a view does not change its source.
+// TestAvailabilityUntil: additions to a view do not change its source.
 func TestAvailabilityUntil(t *testing.T) {
 	a := counted(t, 0, 4, 20, 1, 30, 0)
 	view := a.Until(minute(25))
@@ -96,7 +96,7 @@ func TestWithinBid(t *testing.T) {
 	}
 }
 
-// TestSpellCounts: what a spell adds to, by hand. It begins at 6, 18, 42, 90 and 240 minutes of age that phases change.
+// TestSpellCounts: the counts that a spell adds, computed by hand. Phases change at 6, 18, 42, 90 and 240 minutes of age.
 func TestSpellCounts(t *testing.T) {
 	var c SpellCounts
 	c.Add(60*time.Minute, true)
@@ -112,7 +112,7 @@ func TestSpellCounts(t *testing.T) {
 	}
 }
 
-// TestSpellRatesConverge: many spells of a constant rate give that rate in every phase that was seen.
+// TestSpellRatesConverge: many spells of a constant rate give that rate in every observed phase.
 func TestSpellRatesConverge(t *testing.T) {
 	const rate = 0.5 // per hour
 	var c SpellCounts
@@ -126,7 +126,7 @@ func TestSpellRatesConverge(t *testing.T) {
 	}
 }
 
-// TestLearnSpells: spells of two pools, and of both together, which has some as long as one has.
+// TestLearnSpells: spells of two pools, and of both combined, which last as long as either has machines.
 func TestLearnSpells(t *testing.T) {
 	a := counted(t, 0, 1, 60, 0, 120, 1)
 	b := counted(t, 0, 0, 60, 1, 90, 0)
@@ -144,7 +144,7 @@ func TestLearnSpells(t *testing.T) {
 	if want := first.spells(minute(120)); each[0] != want {
 		t.Errorf("alone %+v, want %+v", each[0], want)
 	}
-	if all.Rescue != 1./3 { // of two losses one, and one that might be
+	if all.Rescue != 1./3 { // one of two losses, and a hypothetical third
 		t.Errorf("rescue %g", all.Rescue)
 	}
 	if all, _ := LearnSpells([]*Availability{nil}, 1, minute(0)); !(all.Up[0] > all.Up[5]) || !(all.Down[5] > 0) {
@@ -152,7 +152,7 @@ func TestLearnSpells(t *testing.T) {
 	}
 }
 
-// TestLearnSpellsOnlyLooksBack: what comes later changes nothing that was learned.
+// TestLearnSpellsOnlyLooksBack: later events change nothing that was learned.
 func TestLearnSpellsOnlyLooksBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var pairs []int

@@ -35,7 +35,7 @@ func TestRulesNames(t *testing.T) {
 	}
 }
 
-// spot returns a machine launched at minute 10 with a bid of 0.239; end is a minute too, by "" = running.
+// spot returns a machine launched at minute 10 with a bid of 0.239; end is in minutes too, by "" = running.
 func spot(end int, by EndedBy) Usage {
 	u := Usage{Pool: spotPool, Bid: mils(239), Start: at(10), EndedBy: by}
 	if by != Running {
@@ -44,7 +44,7 @@ func spot(end int, by EndedBy) Usage {
 	return u
 }
 
-// TestCharges has worked examples, each from what EC2's documentation of the time says.
+// TestCharges has worked examples, each from EC2's documentation of the time.
 func TestCharges(t *testing.T) {
 	h := prices(0, 100, 60, 200, 75, 150)
 	onDemand := Usage{Pool: onDemandPool, Start: at(10), End: at(75), EndedBy: ByUser}
@@ -329,9 +329,9 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// TestTrafficBetweenZones: EC2's On-Demand Pricing page, "Data Transfer within the same AWS Region": data to and from other
-// availability zones costs 0.01 dollars per GB in each direction. 5 GB an hour for two hours: 2 x 5 x 2 x 0.01 = 0.2 dollars, for
-// machines outside of the zone that was named only, whether the provider or the user ends them and whatever is free.
+// TestTrafficBetweenZones: EC2's On-Demand Pricing page, "Data Transfer within the same AWS Region": data to and from other availability
+// zones costs 0.01 dollars per GB in each direction. 5 GB an hour for two hours: 2 x 5 x 2 x 0.01 = 0.2 dollars, only for machines outside
+// of the named zone, whether the provider or the user ends them and whatever is free.
 func TestTrafficBetweenZones(t *testing.T) {
 	h := prices(0, 100)
 	plain := rules(t, "ec2-2017")
@@ -369,7 +369,7 @@ func TestTrafficBetweenZones(t *testing.T) {
 	}
 }
 
-// TestTerms: what each book's provider promises, and what not.
+// TestTerms: what each book's provider promises, and what it does not.
 func TestTerms(t *testing.T) {
 	for name, want := range map[string]Terms{
 		// EC2 User Guide of 2014-17: bids up to ten times on demand; a notice of two minutes, which "cannot be guaranteed".
@@ -392,8 +392,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// TestNeverAboveTheBid: EC2's guide says that one never pays more than the bid; a price above it can only be in
-// force during the two minutes of notice.
+// TestNeverAboveTheBid: EC2's guide says that one never pays more than the bid; a price above it can only apply during the two minutes of
+// notice.
 func TestNeverAboveTheBid(t *testing.T) {
 	h := prices(0, 100, 70, 999)
 	for _, name := range RuleNames() {
@@ -443,7 +443,7 @@ func TestChargesRefuse(t *testing.T) {
 	}
 }
 
-// TestChargesFacts: facts that hold for every life of a machine, under every rule book.
+// TestChargesFacts: properties of every life of a machine, under every rule book.
 func TestChargesFacts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := append(drawPoints(t), PricePoint{at(-1), mils(5)})
@@ -498,7 +498,7 @@ func charge(t *rapid.T, book RuleBook, u Usage, h *History, asOf time.Time) []Ch
 	return charges
 }
 
-// What is due for a running machine is what its bill says, at any times, as prices become known.
+// What is due for a running machine equals its bill, at any time, as prices become known.
 func TestDueIsTheTotalOfCharges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(RuleNames()).Draw(t, "rules") + rapid.SampledFrom([]string{"", "+disk=20x0.08+address=0.005"}).Draw(t, "fees")
@@ -517,7 +517,7 @@ func TestDueIsTheTotalOfCharges(t *testing.T) {
 		for range 20 {
 			known = known.Add(time.Duration(rapid.IntRange(0, 6000).Draw(t, "known")) * time.Second)
 			asOf := u.Start.Add(time.Duration(rapid.IntRange(0, 70000).Draw(t, "as of")) * time.Second)
-			h := NewHistory(points).Until(known) // of later prices nothing is known yet
+			h := NewHistory(points).Until(known) // nothing is known yet of later prices
 			charges, err := book.Charges(u, h, asOf)
 			if err != nil {
 				t.Fatal(err)
@@ -529,7 +529,7 @@ func TestDueIsTheTotalOfCharges(t *testing.T) {
 	})
 }
 
-// What crosses zones costs what the provider asks: EC2 in each direction, Compute Engine once. A declared figure stays.
+// Traffic between zones costs the provider's price: EC2 charges each direction, Compute Engine one. A declared value is kept.
 func TestCrossing(t *testing.T) {
 	for _, c := range []struct{ book, provider, want string }{
 		{"ec2-now+disk=16x0.08", "ec2", "ec2-now+disk=16x0.08+traffic=1.5x0.01@a"},

@@ -8,14 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReplayedView: a view that gets its history's extension point by point says the same as a history of
-// its own of the same points, though it shares curves that know the future.
+// TestReplayedView: a view that gets its history's extension point by point equals a separate history of the same points, even though it
+// shares curves that know the future.
 func TestReplayedView(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := drawPoints(t)
 		whole := NewHistory(points)
 		points = whole.Points(time.Time{}, at(1000))
-		minutes.MTTF(whole, at(149), bid) // the curve is there before the view
+		minutes.MTTF(whole, at(149), bid) // the curve exists before the view
 		view := whole.Until(at(rapid.IntRange(-5, 150).Draw(t, "from")))
 		for n := view.Len(); n < len(points); n++ {
 			now := points[n].At

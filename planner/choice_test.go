@@ -70,7 +70,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Weights count: what was long ago tells less.
+// Weights count: old results tell less.
 func TestChooseByTheLatest(t *testing.T) {
 	samples := evenly(40)
 	for i := range samples {
@@ -100,7 +100,7 @@ func TestRuledOut(t *testing.T) {
 	}
 }
 
-// TestDroppedEarly: what was dropped is not taken, however cheap its few starts were, and does not hide what the others learnt later.
+// TestDroppedEarly: a dropped candidate is not chosen, however cheap its few starts were, and does not hide what the others showed later.
 func TestDroppedEarly(t *testing.T) {
 	later := func(cost float64) func(int) Trial { // dearer from the 20th start on
 		return func(i int) Trial { return Trial{Cost: 10 + cost*float64(i/20), Hours: 8} }
@@ -111,7 +111,7 @@ func TestDroppedEarly(t *testing.T) {
 	if c.Policy != "b" || c.Candidates[0].Policy != "b" || c.Candidates[0].Starts != 40 {
 		t.Errorf("%+v", c)
 	}
-	// Over all its starts b costs 11 in the mean, over the 20 that the default has, 10.
+	// b costs 11 on average over all its starts, and 10 over the 20 that the default has.
 	if last := c.Candidates[2]; last.Policy != "default" || !last.Dropped || last.Why != "it was dear" || math.Abs(last.Against-0.1) > 1e-9 {
 		t.Errorf("%+v; want it 10 %% dearer than the chosen one in the starts of both", last)
 	}
@@ -130,7 +130,7 @@ func TestDroppedEarly(t *testing.T) {
 	}
 }
 
-// Nothing is dearer than what was chosen, in the starts of both and in its mean, unless it misses a bound.
+// No candidate is dearer than the chosen one, in their common starts and on average, unless it misses a bound.
 func TestChosenIsTheYardstick(t *testing.T) {
 	c := Choose(Wish{}, "default", evenly(40), []Trials{trialsOf("default", 40, same(10, 8)), trialsOf("a", 40, same(8, 8)), trialsOf("b", 40, same(9, 8))})
 	for i, j := range c.Candidates {

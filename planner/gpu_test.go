@@ -28,8 +28,7 @@ func programJob(t *testing.T, resources string) *config.Job {
 	return loaded
 }
 
-// Machines with the requested GPUs are bought, and their work counts by GPUs, however many vCPUs they have; a rate says
-// otherwise.
+// Machines with the requested GPUs are bought, and their work counts by GPUs, however many vCPUs they have, unless a rate says otherwise.
 func TestGPUsAreResolved(t *testing.T) {
 	of := func(name string, vcpu int, gpu market.GPU) Offer {
 		return Offer{Pool: pool(name), Type: market.InstanceType{Name: name, VCPU: vcpu, MemoryMiB: 61 << 10, OnDemand: market.Dollar, GPU: gpu}, History: market.Constant(market.Dollar / 3)}

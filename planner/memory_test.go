@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// A row that fits no frame is refused before anything is bought, with the figures.
+// A row that fits in no frame is refused before anything is bought, with the figures.
 func TestTablesThatNobodyServesAreRefused(t *testing.T) {
 	schema := ps.Schema{Tables: []ps.Table{{Name: "w", Rows: 1, Cols: 100_000_000}}, Partitions: 1, Splits: 1}
 	_, err := AdmitMemory(&config.Job{Train: config.Train{App: "wide"}}, Fleet{Count: 1}, &schema, []uint64{0})

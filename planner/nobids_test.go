@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Where no bids are taken, a plan names none: neither as text nor as JSON, nor in the policy's reasons; and it does not
-// pass the time until a price moves for the time that machines stay.
+// If bids are not taken, a plan mentions none: neither as text nor as JSON, nor in the policy's reasons; and it does not present the time
+// until a price moves as the time that machines stay.
 func TestNoBids(t *testing.T) {
 	in := calm(t)
 	rules, err := market.Rules("gce-spot")
@@ -54,8 +54,8 @@ func TestNoBids(t *testing.T) {
 	}
 }
 
-// What a provider tells of a pool's capacity is in the plan line as it was told, and where there are no bids the time to an
-// eviction that follows from it is shown.
+// A provider's information about a pool's capacity is in the plan line unchanged, and if there are no bids the derived time to an eviction
+// is shown.
 func TestHintsInThePlan(t *testing.T) {
 	in := calm(t)
 	in.Policy = bidding.Capacity{}
@@ -82,7 +82,7 @@ func TestHintsInThePlan(t *testing.T) {
 	}
 }
 
-// What the market does not allow is warned of along with what the estimate cannot meet.
+// The plan warns of what the market does not allow along with what the estimate cannot meet.
 func TestWarningsOfTheMarket(t *testing.T) {
 	in := calm(t)
 	in.Warnings = []string{"the quota is small"}

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// outcomes are of some starts four hours apart, the last a day before now.
+// outcomes returns outcomes of starts four hours apart, the last a day before now.
 func outcomes(starts int, run func(i int) Run) Outcomes {
 	o := Outcomes{Starts: starts, Start: now, Lag: 20 * time.Hour, Level: Level{1, 1}}
 	for i := range starts {
@@ -34,7 +34,7 @@ func TestForecastNeedsOutcomes(t *testing.T) {
 	}
 }
 
-// Runs from now on are no past: each counts the same, whatever their number, and there is no record.
+// Runs from now on are no past: each has the same weight, whatever their number, and there is no record.
 func TestForecastOfDraws(t *testing.T) {
 	o := Outcomes{Now: true, Start: now, Lag: 20 * time.Hour, Level: Level{1, 2}}
 	for i := range 100 {
@@ -59,7 +59,7 @@ func TestForecastOfUnfinishedRuns(t *testing.T) {
 	}
 }
 
-// TestForecastFollowsPrices: where costs went with the price of the day, so does the forecast; where they did not, it stays.
+// TestForecastFollowsPrices: if costs followed the price of the day, so does the forecast; if not, it stays.
 func TestForecastFollowsPrices(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	prices := make([]float64, 169)
@@ -88,7 +88,8 @@ func TestForecastFollowsPrices(t *testing.T) {
 	}
 }
 
-// TestForecastHoldsNineTenths: in a market that drifts from day to day, nine tenths of what comes lie in the range, and the record says so.
+// TestForecastHoldsNineTenths: in a market that drifts from day to day, nine tenths of future results are in the range, and the record says
+// so.
 func TestForecastHoldsNineTenths(t *testing.T) {
 	var inside, plans int
 	var middle, outcome float64
@@ -118,8 +119,8 @@ func TestForecastHoldsNineTenths(t *testing.T) {
 	}
 }
 
-// TestRangeWithEqualTimes: where most runs take equally long and none is quicker, the range is no wider than nine tenths need, and ends at the
-// mean where they all but always do.
+// TestRangeWithEqualTimes: if most runs take equally long and none is quicker, the range is no wider than nine tenths require, and ends at
+// the mean if almost all do.
 func TestRangeWithEqualTimes(t *testing.T) {
 	inside, forecasts := 0.0, 40
 	for seed := range forecasts {
@@ -144,7 +145,7 @@ func TestRangeWithEqualTimes(t *testing.T) {
 	}
 }
 
-// On a narrow terminal more lines of one label are indented below it.
+// On a narrow terminal further lines of one label are indented below it.
 func TestNarrowLabels(t *testing.T) {
 	var b terminal.Text
 	s := Style{Width: 40}

@@ -30,8 +30,7 @@ var (
 	large = market.InstanceType{Name: "c3.2xlarge", Arch: "x86_64", VCPU: 8, MemoryMiB: 15360, OnDemand: 480_000_000}
 )
 
-// steps makes a history: price, then for how long, again and again, beginning at `from` and repeated to now and
-// a day beyond, which no plan may see.
+// steps returns a history: prices and durations alternately, beginning at `from` and repeated until a day after now, which no plan may see.
 func steps(from time.Time, cycle ...any) *market.History {
 	var points []market.PricePoint
 	for at := from; at.Before(now.Add(24 * time.Hour)); {
@@ -70,7 +69,7 @@ func calm(t *testing.T) Input {
 	}
 }
 
-// exactly is an Estimator that is sure.
+// exactly is an Estimator without uncertainty.
 type exactly struct {
 	cost market.USD
 	time time.Duration
@@ -112,7 +111,7 @@ func TestCalmMarket(t *testing.T) {
 	}
 }
 
-// A commitment is paid anyway: the reliable machines' hours count for nothing, and the plan says what they cost.
+// A commitment is paid anyway: the reliable machines' hours add no cost, and the plan states the commitment's price.
 func TestCommittedReliableMachines(t *testing.T) {
 	in := calm(t)
 	in.Reliable.Pool.Type, in.Reliable.Type.Name = "m5.large", "m5.large"
@@ -160,7 +159,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A count of machines of unequal types is as many vCPUs as the provider's prices make of it.
+// A count of machines of unequal types is converted to vCPUs by the provider's prices.
 func TestCountOfUnequalTypes(t *testing.T) {
 	in := stormy(t)
 	in.Want = bidding.Want{Machines: 10}
@@ -177,7 +176,7 @@ func TestCountOfUnequalTypes(t *testing.T) {
 	}
 }
 
-// TestPoolsOfTwoRegions: what a move costs, and that a run does not.
+// TestPoolsOfTwoRegions: the plan warns of what a move costs, and that one with reliable machines stays in one region.
 func TestPoolsOfTwoRegions(t *testing.T) {
 	in := calm(t)
 	far := in.Pools[0]
@@ -192,7 +191,7 @@ func TestPoolsOfTwoRegions(t *testing.T) {
 	}
 }
 
-// Ten machines at $0.04 and a reliable one at $0.24 would cost $0.64 an hour, of which a twentieth is to stay free.
+// Ten machines at $0.04 and a reliable one at $0.24 would cost $0.64 an hour, and a twentieth must stay free.
 func TestHourlyLimit(t *testing.T) {
 	for limit, want := range map[market.USD][]string{
 		0: nil, 700_000_000: nil, 500_000_000: {"limits.per_hour, $0.50, has room for 5 of 10 machines at the prices of the start"},
@@ -226,7 +225,7 @@ func TestMakeRefusesNonsense(t *testing.T) {
 	}
 }
 
-// drawn returns a plan with given figures: its text must not change because an estimate does.
+// drawn returns a plan with given figures: changed estimates must not change its text.
 func drawn(t *testing.T) *Plan {
 	in := stormy(t)
 	in.Name, in.MaxDuration = "demo", 655*time.Minute
@@ -261,7 +260,7 @@ func drawn(t *testing.T) *Plan {
 	return p
 }
 
-// A run that leaves the range says so, with what it meets; one that is ended says by what.
+// A run outside the range reports it, with what it meets; one that is ended reports the reason.
 func TestPredictionRemarks(t *testing.T) {
 	p := drawn(t)
 	p.Forecast.Evictions = Range[int]{Known: true, Low: 0, Middle: 1, High: 4}
@@ -319,7 +318,7 @@ func TestText(t *testing.T) {
 	}
 	golden(t, "testdata/plan.golden", plain.String())
 
-	// A name that others chose brings no escape sequence of its own into the colours.
+	// A name chosen by others adds no escape sequence of its own to the colours.
 	evil, pools := *p, slices.Clone(p.Pools)
 	pools[0].Pool.Type += "\x1b]0;x\a"
 	pools[0].Why += "\x1b]0;x\a"
@@ -338,8 +337,7 @@ func TestText(t *testing.T) {
 	golden(t, "testdata/unknown.golden", unknown.String())
 }
 
-// On-demand pools next to chosen spot pools have a line of their own; where they are all that can be bought, they are in the
-// table.
+// On-demand pools next to chosen spot pools have a line of their own; if nothing else can be bought, they are in the table.
 func TestOnDemandPoolsApart(t *testing.T) {
 	p := plan(t, calm(t))
 	for _, kind := range []string{"m3.large", "a1.small"} {

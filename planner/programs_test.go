@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// The plan says what is run, what is sent where and what that costs, and that a state does not fit into a notice.
+// The plan says what is run, what is sent where and what that costs, and if a state does not fit into a notice.
 func TestPlanOfAProgram(t *testing.T) {
 	small := &Program{Count: 1, Hours: 3, On: "c3.xlarge", Basis: "as measured by own-1", Store: "s3://bucket/x", State: "ckpt", Every: 10 * time.Minute,
 		StateBytes: 40 << 20, Rate: 100e6, Notice: 2 * time.Minute, Workdir: Workdir{Path: "finetune", Files: 3, Bytes: 1200, Packed: 700}}
@@ -38,7 +38,7 @@ func TestPlanOfAProgram(t *testing.T) {
 	if said := large.tooLarge(); !strings.Contains(said, "96.0 GB, takes about 16m0s to the store") || !strings.Contains(said, "longer than the notice of 2m0s") {
 		t.Error(said)
 	}
-	// Larger than a machine: than its disk, than the memory of some types.
+	// Larger than a machine: than its disk, or than the memory of some types.
 	pools := []bidding.Candidate{{Type: market.InstanceType{Name: "c3.xlarge", MemoryMiB: 7680}}, {Type: market.InstanceType{Name: "x1.32xlarge", MemoryMiB: 1952 << 10}},
 		{Type: market.InstanceType{Name: "unknown"}}, {Type: market.InstanceType{Name: "c3.xlarge", MemoryMiB: 7680}}}
 	if said := large.beyondMemory(pools); !strings.Contains(said, "96.0 GB, is larger than the memory of c3.xlarge:") {

@@ -18,7 +18,7 @@ var onSale = market.NewCatalog("us-east-1", []market.InstanceType{
 	{Name: "t4g.nano", OnDemand: 4_200_000}, {Name: "c4.large", OnDemand: 100_000_000}, {Name: "x9.tiny", OnDemand: 1_000_000, VCPU: 1, MemoryMiB: 1 << 20},
 })
 
-// open returns a job on EC2 that leaves its reliable tier open, and 63 transient machines of $0.08 an hour.
+// open returns a job on EC2 that leaves its reliable tier open, and 63 transient machines at $0.08 an hour.
 func open() (*config.Job, Resolved) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	job := &config.Job{Policy: "tierml", Reliable: config.Reliable{Count: 1}, Stages: config.Stages{TwoAbove: 1, ThreeAbove: 15},
@@ -32,13 +32,13 @@ func open() (*config.Job, Resolved) {
 		Reliable: Fleet{Pool: own, Type: kind, Count: 1}}
 }
 
-// model returns a schema whose state takes this many bytes.
+// model returns a schema with this many bytes of state.
 func model(bytes int) *ps.Schema {
 	return &ps.Schema{Tables: []ps.Table{{Name: "w", Rows: uint64(bytes / 1000), Cols: 244}}, Partitions: 32, Splits: 64}
 }
 
-// The paper's own ratio, one reliable machine to 63, is what a job gets that declares nothing (TierML, CMU-PDL-16-102, Figure 1);
-// how large it is follows from the model.
+// A job that declares nothing gets the paper's own ratio, one reliable machine to 63 (TierML, CMU-PDL-16-102, Figure 1); the model
+// determines its size.
 func TestPaperOneReliableBeside63(t *testing.T) {
 	for _, c := range []struct {
 		what      string
@@ -71,8 +71,8 @@ func TestPaperOneReliableBeside63(t *testing.T) {
 	}
 }
 
-// What nobody knows is not guessed: neither a type's network nor the size of sparse tables. A declared bandwidth counts, and a declared
-// type or count stays.
+// Unknown values are not guessed: neither a type's network nor the size of sparse tables. A declared bandwidth counts, and a declared type
+// or count stays.
 func TestSizingKeepsToWhatIsKnown(t *testing.T) {
 	need := ReliableNeed{Schema: model(1 << 20)}
 	job, choice := open()
@@ -102,7 +102,7 @@ func TestSizingKeepsToWhatIsKnown(t *testing.T) {
 	}
 }
 
-// A model that no type holds is refused with the nearest type's figures.
+// A model too large for every type is refused with the nearest type's figures.
 func TestNoTypeHoldsTheModel(t *testing.T) {
 	job, choice := open()
 	_, err := SizeReliable(job, &choice, onSale, ReliableNeed{Schema: model(500 << 30)})
@@ -112,8 +112,8 @@ func TestNoTypeHoldsTheModel(t *testing.T) {
 	}
 }
 
-// In stages 1 and 2 the reliable machines work, too, and their work counts at the price of the cheapest pool's: one that costs less for
-// its work than spot machines do is no expense.
+// In stages 1 and 2 the reliable machines work, too, and their work is valued at the cheapest pool's price: a machine that costs less for
+// its work than spot machines is no expense.
 func TestSizingCountsTheWork(t *testing.T) {
 	job, choice := open()
 	choice.Want.Machines = 4

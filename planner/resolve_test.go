@@ -126,7 +126,7 @@ func TestResolveFaults(t *testing.T) {
 	}
 }
 
-// TestMeasuredCores: of programs that a past run has measured, a machine does as much as its cores allow, and no more than they use.
+// TestMeasuredCores: for programs measured in a past run, a machine does as much as its cores allow, up to what they use.
 func TestMeasuredCores(t *testing.T) {
 	for _, c := range []struct{ cores, small, large float64 }{{0, 4, 4}, {1, 1, 1}, {.02, .02, .02}, {6, 4, 6}, {20, 4, 8}} {
 		j := job(t, "{count: 1, any_of: [{type: c3.xlarge}, {type: c3.2xlarge}]}", "")

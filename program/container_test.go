@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// pretended is a runtime without containers: it takes the arguments that Docker and Podman take, refuses others, notes them, and runs everything
-// on this machine.
+// pretended is a fake runtime without containers: it accepts Docker's and Podman's arguments, refuses others, records them, and runs
+// everything on this machine.
 const pretended = `#!/usr/bin/env bash
 set -euo pipefail
 echo "$*" >>"${0%/*}/arguments"
@@ -43,7 +43,7 @@ run | exec)
 esac
 `
 
-// pretend puts a runtime before all others, and returns what its arguments have been.
+// pretend puts a runtime first in the path, and returns a function for its arguments so far.
 func pretend(t *testing.T) (arguments func() string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,8 +60,8 @@ func pretend(t *testing.T) (arguments func() string) {
 	}
 }
 
-// A program in a container has what any other has: its folder, what setup left, its variables, state, notices, and an end in order. Another
-// attempt finds the same container.
+// A program in a container has everything that others have: its folder, setup's results, its variables, state, notices, and an orderly end.
+// Another attempt finds the same container.
 func testContained(t *testing.T, image, proof string) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), store: filepath.Join(t.TempDir(), "store")}
@@ -146,7 +146,7 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// A program that ignores SIGTERM is killed in its container, with what it has started.
+// A program that ignores SIGTERM is killed in its container, with its children.
 func TestContainerKilled(t *testing.T) {
 	pretend(t)
 	s := newSite(t, Spec{Image: "a/b", Run: "trap '' TERM; setsid sleep 1000 & echo up >up; while :; do sleep 1; done"})
@@ -161,7 +161,7 @@ func TestContainerKilled(t *testing.T) {
 	}
 }
 
-// A hook that the runtime has not begun yet has no process, and is waited for all the same.
+// A hook that the runtime has not started yet has no process, but is still waited for.
 func TestHookOfASlowRuntime(t *testing.T) {
 	now, hook := time.Now(), &process{ended: make(chan struct{})}
 	s := &supervisor{attempt: &attempt{}, p: &process{id: rand.Text(), within: &container{}}, hook: hook, ends: true, termed: now,
@@ -231,8 +231,7 @@ func TestPodman(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command(program, "rmi", "--force", image).Run() })
-	// Nothing of this host's other programs is there, and what is written next to the workdir stays for the next
-	// attempt.
+	// This host's other programs are not there, and files next to the workdir stay for the next attempt.
 	testContained(t, image, "test ! -e /usr/bin/python3; test ! -e /usr/bin/make; test ! -e /left; touch /left")
 	if left, err := exec.Command(program, "ps", "--all", "--quiet", "--filter", "name=tierml-").Output(); err != nil || len(left) > 0 {
 		t.Errorf("containers are left: %s, %v", left, err)

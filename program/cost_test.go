@@ -23,7 +23,7 @@ func measured(t *testing.T) {
 	}
 }
 
-// From Start to the program with 500 MB of state from a store of files.
+// The time from Start to the program, with 500 MB of state from a store of files.
 func TestRestoreCost(t *testing.T) {
 	measured(t)
 	spec := Spec{State: "state", Run: "ls state > list; echo > ready; sleep 1000", Store: filepath.Join(t.TempDir(), "store")}
@@ -54,7 +54,7 @@ func TestRestoreCost(t *testing.T) {
 	}
 }
 
-// steady does the same work in each step and says when it has done one. Once a minute it writes 1 GB, and renames it.
+// steady does the same work in each step and prints each step. Once a minute it writes 1 GB, and renames it.
 const steady = `
 import os, time, hashlib
 block, last, made = os.urandom(1 << 20), 0, 0
@@ -74,7 +74,7 @@ with open("steps", "w", buffering=1) as steps:
         steps.write(f"{began} {time.time() - began}\n")
 `
 
-// What saving 1 GB once a minute takes from a program that computes on one core all the time: the time by which its steps were longer while saves went on.
+// The cost of saving 1 GB once a minute to a program that computes on one core all the time: how much longer its steps were during saves.
 func TestMirrorCost(t *testing.T) {
 	measured(t)
 	script := filepath.Join(t.TempDir(), "steady.py")

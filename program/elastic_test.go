@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A rank of an elastic gang reads which others run, from its start on. It finds a coordinator, and no size of the world.
+// A rank of an elastic gang can read which others run, from its start on. It gets a coordinator, but no world size.
 func TestPeersFileFollows(t *testing.T) {
 	s := newSite(t, Spec{Run: `cp "$TIERML_PEERS_FILE" first; echo ${WORLD_SIZE-none} $NODE_RANK/$NNODES $MASTER_ADDR:$MASTER_PORT >env
 while ! grep -q 3 "$TIERML_PEERS_FILE"; do sleep 0.02; done; cp "$TIERML_PEERS_FILE" then
@@ -33,7 +33,7 @@ while [ -s "$TIERML_PEERS_FILE" ]; do sleep 0.02; done`})
 	}
 }
 
-// A command next to the controller ends with all that it has started when it is to.
+// A command next to the controller ends with all its children on request.
 func TestScriptEndsWithAllItStarted(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script")
@@ -56,12 +56,12 @@ func TestScriptEndsWithAllItStarted(t *testing.T) {
 	if err := <-done; err != nil || out.String() != "here\n" {
 		t.Errorf("it printed %q, %v", out.String(), err)
 	}
-	if command, _ := os.ReadFile("/proc/" + pid + "/cmdline"); pid == "" || len(command) > 0 { // one that nobody has waited for has none
+	if command, _ := os.ReadFile("/proc/" + pid + "/cmdline"); pid == "" || len(command) > 0 { // a zombie has none
 		t.Errorf("process %q still runs: %q", pid, command)
 	}
 }
 
-// All attempts of a program are one run to Weights & Biases, of a job one group, and the job file has the last word.
+// All attempts of a program are one run in Weights & Biases, a job is one group, and the job file takes precedence.
 func TestTracking(t *testing.T) {
 	s := newSite(t, Spec{Run: `echo $WANDB_RUN_ID $WANDB_RESUME $WANDB_RUN_GROUP >"$TIERML_ATTEMPT"`, Envs: map[string]string{"WANDB_RESUME": "must"}})
 	said := map[uint64]string{}

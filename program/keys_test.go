@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/internal/blob"
 )
 
-// A program is not told where the machine's metadata is, and has the run's credentials only if its job asks for them, at an address that wants
-// a secret of the program's.
+// A program does not learn the address of the machine's metadata, and has the run's credentials only if its job requests them, at an
+// address that requires a secret of the program's.
 func TestCloudAccess(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed: apt-get install curl")

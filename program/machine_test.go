@@ -57,7 +57,7 @@ func (s *site) all() []Event {
 	return append([]Event(nil), s.events...)
 }
 
-// wait returns the first event of a kind that fits, which may have been reported already.
+// wait returns the first matching event of a kind, which may have been reported already.
 func wait[E Event](s *site, fits func(E) bool) E {
 	s.t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -145,7 +145,7 @@ func TestProgramRunsToItsEnd(t *testing.T) {
 	if _, last := s.all()[len(s.all())-1].(Exited); !last {
 		t.Errorf("the last event is %+v", s.all()[len(s.all())-1])
 	}
-	// The next attempt on this machine needs no setup, has the state and, as a program by itself, no rank.
+	// The next attempt on this machine needs no setup, has the state and, as a single program, no rank.
 	s.begin(Start{Attempt: 2, Resume: saved.Manifest, ResumeDigest: saved.Digest, Settings: map[string]string{"RATE": "0.5"}})
 	s.exit(2)
 	if log := s.log("rank-0", 2); strings.Contains(log, "preparing") {
@@ -226,14 +226,14 @@ while true; do sleep 0.05; done`,
 	}
 }
 
-// A program that ignores SIGTERM is killed early enough for its state to be saved before the deadline. The margin is half a second: a
-// machine that is too busy for that tries again.
+// A program that ignores SIGTERM is killed early enough for its state to be saved before the deadline. The margin is half a second: on a
+// machine that is too busy for that the test retries.
 func TestProgramThatIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Run: `trap '' TERM; echo 1 > state/whole; exec 3> state/half; echo part >&3; echo > ready; while true; do sleep 0.05; echo part >&3; done`, State: "state", Store: t.TempDir()}
 	var saved Saved
 	for attempt := uint64(1); saved.Manifest == ""; attempt++ {
-		s := newSite(t, spec) // a machine that was warned takes no other attempt
+		s := newSite(t, spec) // a machine that was warned accepts no other attempt
 		s.begin(Start{Attempt: attempt})
 		s.appears("ready")
 		s.Notice(time.Now().Add(2*time.Second), false)
@@ -260,7 +260,7 @@ func TestProgramThatIgnoresSIGTERM(t *testing.T) {
 	}
 }
 
-// A state that is saved before the program reports any progress is as far as the one that it has continued from.
+// A state that is saved before the program reports any progress has the step that it continued from.
 func TestStepOfASaveBeforeProgress(t *testing.T) {
 	s := newSite(t, Spec{Run: `[ $TIERML_RESUMED = 1 ] || echo step 7; echo x > state/n; echo > ready.$TIERML_ATTEMPT; sleep 1000`, State: "state", Line: `step (\d+)`})
 	s.begin(Start{Attempt: 1})
@@ -286,7 +286,7 @@ func TestStopAndStartAgain(t *testing.T) {
 	}
 	s.begin(Start{Attempt: 2, Resume: saved.Manifest})
 	s.appears("ready.2")
-	// Another one replaces it without being asked to stop first, and begins anew.
+	// Another one replaces it without a stop request before, and starts over.
 	s.begin(Start{Attempt: 3})
 	s.appears("ready.3")
 	if e := s.exit(2); !e.Asked {
@@ -305,7 +305,7 @@ func TestStopAndStartAgain(t *testing.T) {
 	}
 }
 
-// What a program writes at SIGTERM is saved also when its machine has been left alone; one that ignores SIGTERM is killed in time.
+// What a program writes at SIGTERM is saved even if its machine has lost its controller; a program that ignores SIGTERM is killed in time.
 func TestFinishSavesTheState(t *testing.T) {
 	s := newSite(t, Spec{Run: `trap 'echo last > state/n; exit 0' TERM; echo > ready; while :; do sleep 0.01; done`, State: "state"})
 	s.begin(Start{Attempt: 1})
@@ -323,7 +323,7 @@ func TestFinishSavesTheState(t *testing.T) {
 	}
 }
 
-// A shell on a machine starts where the program is and has its variables, but none of its secrets.
+// A shell on a machine starts in the program's folder and has its variables, but none of its secrets.
 func TestEnter(t *testing.T) {
 	s := newSite(t, Spec{Run: "echo 1 >here; sleep 100", Envs: map[string]string{"QUOTED": "it's $HOME\nand more"}, State: "ckpt"})
 	s.begin(Start{Attempt: 1, Task: 3, Tasks: 5, Key: "task-3", Secrets: map[string]string{"KEY": "hush-4711"}})

@@ -36,8 +36,8 @@ func get(t *testing.T, url string) (status int, body string) {
 	return r.StatusCode, string(text)
 }
 
-// SIGTERM comes within a second of the notice; the URL and the file have the seconds left. A recommendation comes before, without a signal, and
-// the state is saved.
+// SIGTERM comes within a second of the notice; the URL and the file have the seconds left. A recommendation comes before that, without a
+// signal, and the state is saved.
 func TestNoticeByURL(t *testing.T) {
 	s := newSite(t, Spec{State: "state", Run: `trap 'date +%s%N > term; exit 0' TERM
 echo 1 > state/x
@@ -112,7 +112,7 @@ func stalling(t *testing.T) (url string, stalls chan struct{}) {
 	return "s3://data/run?region=us-east-1&endpoint=" + server.URL, stalls
 }
 
-// A save that is late for three intervals is reported with its cause: a store that stalls, and a program that takes no snapshot.
+// A save that is three intervals late is reported with its cause: a store that stalls, or a program that takes no snapshot.
 func TestLateSavesAreReported(t *testing.T) {
 	store, stalls := stalling(t)
 	close(stalls)
@@ -130,7 +130,7 @@ func TestLateSavesAreReported(t *testing.T) {
 	}
 }
 
-// With a store too slow for what is left, the deadline is kept, and the generation before counts.
+// If the store is too slow for the remaining data, the deadline is kept, and the previous generation counts.
 func TestDeadlineBeforeEverythingIsSent(t *testing.T) {
 	store, stalls := stalling(t)
 	s := newSite(t, Spec{Store: store, State: "state",
@@ -171,8 +171,8 @@ func TestKillAt(t *testing.T) {
 	}
 }
 
-// Nobody looks after a program whose agent was killed, or has crashed: it ends as well, with everything that it started. What a crash prints has none of
-// its secrets.
+// A program whose agent was killed, or has crashed, ends as well, with everything that it started. A crash's output contains none of its
+// secrets.
 func TestAgentDies(t *testing.T) {
 	if dir := os.Getenv("TIERML_PROGRAM_CHILD"); dir != "" {
 		m, err := New(Config{Spec: Spec{Run: "setsid sleep 1000 & echo $$ > pids; echo $! >> pids; sleep 1000", Store: filepath.Join(dir, "store")}, Dir: dir, Report: func(Event) {}})
@@ -221,7 +221,7 @@ func running(pid string) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-// A store that is away when a program begins, and again when it ends, is no failure of the program's.
+// A store that is unavailable when a program begins, and again when it ends, is not counted as the program's failure.
 func TestStoreIsAway(t *testing.T) {
 	backend := s3mem.New()
 	if err := backend.CreateBucket("data"); err != nil {
@@ -237,7 +237,7 @@ func TestStoreIsAway(t *testing.T) {
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	const outage = 4 // a call is tried three times at once
+	const outage = 4 // a call is retried three times at once
 	away.Store(outage)
 	s := newSite(t, Spec{Store: "s3://data/run?region=us-east-1&anonymous=true&endpoint=" + server.URL, State: "state",
 		Run: "echo 1 >state/x; echo >ready; until [ -e go ]; do sleep 0.01; done"})
@@ -255,7 +255,7 @@ func TestStoreIsAway(t *testing.T) {
 	}
 }
 
-// A rank saves a round once, however many requests it gets: its store keeps two, and the other may be the newest that all ranks have.
+// A rank saves a round once, however many requests it gets: its store keeps two, and the other one may be the newest that all ranks have.
 func TestRoundIsSavedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Spec{State: "state", Run: "echo 1 >state/x; echo >ready; sleep 1000"})

@@ -59,7 +59,7 @@ func TestProgressFromLinesAndFiles(t *testing.T) {
 	}
 }
 
-// The loss at a rung is the first one there, however seldom anybody looks.
+// The loss at a rung is the first one there, however rarely it is polled.
 func TestRungs(t *testing.T) {
 	folder := t.TempDir()
 	name, rungs := filepath.Join(folder, "progress"), filepath.Join(folder, "rungs")
@@ -69,7 +69,7 @@ func TestRungs(t *testing.T) {
 		}
 	}
 	p := progress{rungs: []int64{5, 9, 15}}
-	p.set(Reading{Step: 6}) // without a loss: it says nothing about a rung
+	p.set(Reading{Step: 6}) // without a loss: it does not count for a rung
 	p.files(name, rungs)
 	if got := fmt.Sprint(p.atRungs()); got != "[{5 true 0.5} {10 true NaN} {17 true 0.1}]" {
 		t.Error(got)
@@ -87,7 +87,7 @@ func TestRungs(t *testing.T) {
 	}
 }
 
-// A progress bar that writes over its line, a line of millions of characters and an end without a line break.
+// A progress bar that overwrites its line, a line of millions of characters and an end without a line break.
 func TestOutput(t *testing.T) {
 	var lines []string
 	name := filepath.Join(t.TempDir(), "log")
@@ -115,7 +115,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// A log has what a progress bar showed last, and a line of it now and then.
+// A log has the last state of a progress bar, and occasionally an earlier one.
 func TestProgressBarsBecomeLines(t *testing.T) {
 	start := time.Now()
 	for _, c := range []struct {
@@ -185,7 +185,7 @@ func TestSpecCheck(t *testing.T) {
 	}
 }
 
-// The folder comes with its digest checked; what it has of the state is there when a program begins anew.
+// The folder arrives with its digest checked; its part of the state is there when a program starts over.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	from := t.TempDir()
@@ -226,7 +226,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// Regular saves continue next to the program; what is the same is not sent again.
+// Regular saves happen while the program runs; unchanged data is not sent again.
 func TestRegularSaves(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Spec{State: "state", Every: 200 * time.Millisecond, Run: `head -c 100000 /dev/zero > state/frozen; for i in $(seq 1000); do echo $i > state/n.tmp; mv state/n.tmp state/n; sleep 0.02; done`})
@@ -237,7 +237,7 @@ func TestRegularSaves(t *testing.T) {
 	}
 }
 
-// Two machines that both think they are rank 0: the older one gets an error, and its state does not count.
+// Two machines both think they are rank 0: the older one gets an error, and its state does not count.
 func TestTwoMachinesOfOneRank(t *testing.T) {
 	t.Parallel()
 	spec := Spec{State: "state", Run: `echo $TIERML_ATTEMPT > state/n; echo > ready; sleep 1000`, Store: filepath.Join(t.TempDir(), "store")}
@@ -264,7 +264,7 @@ func TestTwoMachinesOfOneRank(t *testing.T) {
 	}
 }
 
-// A damaged state of a program that is alone falls back; of one rank of several it does not, as it would mix with the others'.
+// For a damaged state a single program falls back; one rank of several does not, as states would mix.
 func TestDamagedState(t *testing.T) {
 	t.Parallel()
 	spec := Spec{State: "state", Run: `cat state/n > seen || true; echo $TIERML_ATTEMPT > state/n; echo > ready; sleep 1000`, Store: filepath.Join(t.TempDir(), "store")}
@@ -300,7 +300,7 @@ func TestDamagedState(t *testing.T) {
 	}
 }
 
-// A state that is larger than the machine's disk is not begun to be restored, and the sentence says by how much.
+// A state larger than the machine's disk is not restored, and the error says by how much.
 func TestStateLargerThanTheDisk(t *testing.T) {
 	t.Parallel()
 	spec := Spec{State: "state", Run: `head -c 2000000 /dev/zero > state/n`, Store: filepath.Join(t.TempDir(), "store")}
@@ -321,7 +321,7 @@ func TestStateLargerThanTheDisk(t *testing.T) {
 	}
 }
 
-// A store that does not answer for minutes delays a program; one that stays away for longer, or refuses, ends the attempt.
+// A store that does not answer for minutes delays a program; if it stays away for longer, or refuses, the attempt ends.
 func TestStoreIsWaitedFor(t *testing.T) {
 	away := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	for name, c := range map[string]struct {
@@ -356,8 +356,8 @@ func TestStoreIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A gang whose controller is gone ends in order, each rank by itself. The next attempt begins from what all have saved then, though no controller
-// knows of it.
+// A gang whose controller is gone ends in order, each rank by itself. The next attempt begins from what all have saved by then, though no
+// controller knows of it.
 func TestGangSavedWithoutAController(t *testing.T) {
 	t.Parallel()
 	spec := Spec{State: "state", Store: filepath.Join(t.TempDir(), "store"),
@@ -378,7 +378,7 @@ func TestGangSavedWithoutAController(t *testing.T) {
 	}
 }
 
-// A machine whose clock is five minutes ahead or behind has time to save at a notice, and does not wait beyond the longest one.
+// A machine whose clock is five minutes ahead or behind has time to save at a notice, and does not wait longer than the longest notice.
 func TestNoticeByAWrongClock(t *testing.T) {
 	now := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	for left, want := range map[time.Duration]time.Duration{

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/python/pythontest"
 )
 
-// numbers is a program of 60 steps that takes snapshots. Its steps are counted in a file of the state that is only appended to.
+// numbers is a program of 60 steps that takes snapshots. It counts its steps in an append-only file of the state.
 const numbers = `
 import time, numpy, tierml
 weights, generator = numpy.zeros(300_000), numpy.random.default_rng(3)
@@ -55,7 +55,7 @@ func TestKeptProgramOnManyMachines(t *testing.T) {
 		}
 		target := started.Step + 10 + chance.Int64N(15)
 		if target > 45 {
-			target = 1000 // so near to its end nobody disturbs it
+			target = 1000 // so close to its end it is not disturbed
 		}
 		end := waitEither(m, attempt, target)
 		if end != nil {
@@ -64,7 +64,7 @@ func TestKeptProgramOnManyMachines(t *testing.T) {
 			}
 			break
 		}
-		if attempt%3 == 0 { // not warned: what was saved before counts
+		if attempt%3 == 0 { // not warned: the earlier save counts
 			m.Save(0)
 			saved := wait[Saved](m, nil)
 			m.Close()
@@ -74,7 +74,7 @@ func TestKeptProgramOnManyMachines(t *testing.T) {
 		m.Notice(time.Now().Add(20*time.Second), false)
 		e := m.exit(attempt)
 		if !e.Asked && e.Code == 0 && e.Tail == result.Tail {
-			break // it was done before it heard of the notice, on a busy computer
+			break // it was done before it learned of the notice, on a busy computer
 		}
 		if !e.Asked || e.Code != 143 && e.Code != 0 {
 			t.Errorf("%+v", e)

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// canary is a secret that must not be seen anywhere.
+// canary is a secret that must not appear anywhere.
 const canary = "hf_CANARYcanaryCANARY"
 
-// A program has its secrets in its environment, and nobody else: not the store, not the machine's files, not the log (though the program prints it), no
-// command line, no event.
+// A program has its secrets in its environment, and they are nowhere else: not in the store, the machine's files, the log (though the
+// program prints them), a command line, or an event.
 func TestSecretsStayWhereTheyAre(t *testing.T) {
 	var log bytes.Buffer
 	s := &site{t: t, dir: t.TempDir(), store: filepath.Join(t.TempDir(), "store")}
@@ -75,7 +75,7 @@ func reversed(s string) string {
 	return string(b)
 }
 
-// However a stream is cut, nothing but the secrets changes.
+// However a stream is split, only the secrets change.
 func FuzzMasker(f *testing.F) {
 	f.Add("a secret1 and secret12, secsecret1", "secret1", "secret12", uint8(3))
 	f.Add("aaaaaaaaaaaaa", "aaaaaa", "aaaaab", uint8(1))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestUsedCountsWhatTheScriptWaitsFor: processor time and memory are those of the commands of a script, not of its shell.
+// TestUsedCountsWhatTheScriptWaitsFor: processor time and memory include a script's commands, not only its shell.
 func TestUsedCountsWhatTheScriptWaitsFor(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "run.sh")

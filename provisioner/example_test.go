@@ -12,7 +12,7 @@ func ExampleRetryable() {
 	// Output: true false
 }
 
-// After an error that is not definite, a machine may have been bought all the same.
+// After an error that is not definite, a machine may still have been bought.
 func ExampleDefinite() {
 	fmt.Println(provisioner.Definite(provisioner.ErrNoCapacity), provisioner.Definite(provisioner.ErrTemporary))
 	// Output: true false

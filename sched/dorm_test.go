@@ -40,8 +40,8 @@ func (c dormState) state(servers []Resources) State {
 	return s
 }
 
-// P2's answers compared with HiGHS's (testdata/dorm.py): at most 1 % less in the mean and 3 % at worst, never more than the bound that
-// comes with them, which is never less than HiGHS's answer; an answer where HiGHS has one.
+// P2's answers compared with HiGHS's (testdata/dorm.py): at most 1 % less on average and 3 % at worst, never more than their bound, which
+// is never less than HiGHS's answer; an answer wherever HiGHS has one.
 func TestPaperDormAgreesWithHiGHS(t *testing.T) {
 	var o struct {
 		Servers []Resources
@@ -80,7 +80,7 @@ func TestPaperDormAgreesWithHiGHS(t *testing.T) {
 	}
 }
 
-// checkP2 restates equations 6 to 9, 15 and 16 for a plan; where P2 has no answer nothing that runs may change.
+// checkP2 restates equations 6 to 9, 15 and 16 for a plan; if P2 has no answer nothing that runs may change.
 func checkP2(d Dorm, s State, p Plan) error {
 	if err := Check(s, p); err != nil { // (6) to (9)
 		return err
@@ -167,8 +167,8 @@ func after(s State, p Plan) State {
 	return s
 }
 
-// From nothing, and when ten new ones come and a tenth of the others may be resized: less than half a second of processor time on one core,
-// the least of three tries, as other programs make caches cold. The collector of garbage counts.
+// From nothing, and when ten new jobs arrive and a tenth of the others may be resized: less than half a second of processor time on one
+// core, the best of three attempts, as other programs evict caches. Garbage collection counts.
 func TestDormInHalfASecond(t *testing.T) {
 	s := largeState()
 	for _, name := range []string{"empty", "running"} {
@@ -196,8 +196,8 @@ func processorTime(t *testing.T) float64 {
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
-// "If there is no feasible solutions, Dorm would keep existing resource allocations" (section IV-B): a new application that asks for more than the
-// bound on adjustments lets it have waits, and no running application is resized.
+// "If there is no feasible solutions, Dorm would keep existing resource allocations" (section IV-B): a new application that requests more
+// than the bound on adjustments allows waits, and no running application is resized.
 func TestPaperP2WithoutAnAnswer(t *testing.T) {
 	s := State{Hosts: cluster(2, 4)}
 	for i := range 2 {
@@ -215,7 +215,7 @@ func TestPaperP2WithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// The newest job that P2 has no answer with waits for an hour at the most; then it begins, and others are resized for it beyond the bound.
+// The newest job for which P2 has no answer waits for an hour at most; then it begins, and others are resized for it beyond the bound.
 func TestNobodyWaitsForP2ForEver(t *testing.T) {
 	s := State{Hosts: cluster(4, 4)}
 	for i := range 2 {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// stateForP2 draws hosts that differ and jobs that fit badly, some of which run: where a greedy packing goes wrong.
+// stateForP2 draws unequal hosts and jobs that fit badly, some of which run: cases where greedy packing fails.
 func stateForP2(r *rand.Rand, hosts int) (Dorm, State) {
 	var s State
 	kinds := [][]float64{}
@@ -97,7 +97,7 @@ func TestWriteStatesForExactSolver(t *testing.T) {
 	}
 }
 
-// bruteForce returns the greatest value of P2 by trying every placement; less than 0 = there is no answer.
+// bruteForce returns the maximum of P2 by trying every placement; less than 0 = there is no answer.
 func bruteForce(p *problem) float64 {
 	best := -1.
 	free := make([]Resources, len(p.caps))
@@ -148,8 +148,8 @@ func bruteForce(p *problem) float64 {
 	return best
 }
 
-// On 1 to 20 hosts the answer is within .5 % of HiGHS's in the mean and 3 % at worst, there is one wherever HiGHS has one, and none exceeds the
-// bound. The states are those of TestWriteStatesForExactSolver with seed 7, their optima testdata/dormexact.py's.
+// On 1 to 20 hosts the answer is within .5 % of HiGHS's on average and 3 % at worst, there is one wherever HiGHS has one, and none exceeds
+// the bound. The states are those of TestWriteStatesForExactSolver with seed 7, their optima testdata/dormexact.py's.
 func TestP2IsNearTheOptimum(t *testing.T) {
 	var optima []float64
 	readJSON(t, "dormexact.json", &optima)
@@ -181,7 +181,7 @@ func TestP2IsNearTheOptimum(t *testing.T) {
 	}
 }
 
-// On one or two hosts the answer to P2 is the best, and there is one wherever there can be.
+// On one or two hosts the answer to P2 is optimal, and there is one wherever one exists.
 func TestP2IsOptimalOnFewHosts(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	answers, none := 0, 0
@@ -209,7 +209,7 @@ func TestP2IsOptimalOnFewHosts(t *testing.T) {
 	}
 }
 
-// Large units on two unequal hosts: one after another they fill up badly.
+// Large units on two unequal hosts: filling the hosts in turn works badly.
 func TestP2OnTwoUnequalHosts(t *testing.T) {
 	s := State{Hosts: []Host{{"a", Resources{6, 33}}, {"b", Resources{5, 47}}}}
 	for i, demand := range []Resources{{3, 5}, {2, 7}, {2, 6}} {

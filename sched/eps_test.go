@@ -20,7 +20,7 @@ func readJSON(t testing.TB, name string, into any) {
 	}
 }
 
-// job is one of a state of EPS: it runs with w and s, after its feedback when loss is not 0.
+// running returns a job in a state of EPS: with w workers and s servers, after its feedback if loss is not 0.
 func running(id string, w, s int, loss float64) Job {
 	j := Job{ID: id, Phase: Feedback, Demand: Resources{1}, WantWorkers: 8, WantServers: 4, Workers: w, Servers: s, Loss: loss}
 	if loss != 0 {
@@ -29,7 +29,7 @@ func running(id string, w, s int, loss float64) Job {
 	return j
 }
 
-// onHosts places jobs on hosts of this many slots, one after another.
+// onHosts places jobs on hosts with this many slots, one after another.
 func onHosts(slots int, jobs ...Job) State {
 	s := State{Hosts: cluster((slots+3)/4, 4)}
 	s.Hosts[len(s.Hosts)-1].Capacity = Resources{float64(slots - 4*(len(s.Hosts)-1))}
@@ -107,7 +107,7 @@ func TestPaperIncomingJobsInOrder(t *testing.T) {
 	}
 }
 
-// What stays must hold the data and the parameters: a job with a least is not shrunk below it.
+// What remains must hold the data and the parameters: a job with a minimum is not shrunk below it.
 func TestMemoryRoomIsKept(t *testing.T) {
 	a := running("a", 8, 4, .5)
 	a.LeastWorkers, a.LeastServers = 6, 3
@@ -162,8 +162,8 @@ func TestPaperSpeedCheck(t *testing.T) {
 	}
 }
 
-// Section 6: with 144 slots and 13 a job 11 jobs may be in training; the one with the worst feedback goes. A trial that diverged is the
-// worst.
+// Section 6: with 144 slots and 13 a job 11 jobs may be in training; the one with the worst feedback is stopped. A trial that diverged is
+// the worst.
 func TestPaperThreshold(t *testing.T) {
 	var jobs []Job
 	for i := range 12 {

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// sold returns a market of 100 slots at a price, besides reliable ones for 40 cents, with this many held.
+// sold returns a market of 100 slots at a price, in addition to reliable ones for 40 cents, with this many held.
 func sold(price float64, held int) *Market {
 	return &Market{Wait: 180, Held: []Held{{Offer: Offer{Transient, held, price}, Host: "h0"}},
 		Offers: []Offer{{Reliable, 100, .4}, {Transient, 100, price}}}
 }
 
-// alone returns a job that is compared with none, 4 workers of which take 10 s for a clock: 8 s shared by them and 2 s not.
+// alone returns a job that is not compared with others, 4 workers of which take 10 s for a clock: 8 s shared by them and 2 s not.
 func alone(id string, workers int, pace ...int) Job {
 	j := Job{ID: id, Sweep: id, Phase: Training, Demand: Resources{1}, WantWorkers: 4, Workers: workers, Total: 1000, Done: 100}
 	for _, w := range pace {
@@ -21,8 +21,8 @@ func alone(id string, workers int, pace ...int) Job {
 	return j
 }
 
-// One more of u workers saves 32/u² s of a clock and costs 2 s of a worker. With 4 workers' reliable price for the value of time that is
-// worth it up to the root of 4 x 16 x the discount: 8 workers at the reliable price, 16 at a quarter of it.
+// One more of u workers saves 32/u² s of a clock and costs 2 s of a worker. With the reliable price of 4 workers as the value of time this
+// pays up to the root of 4 x 16 x the discount: 8 workers at the reliable price, 16 at a quarter of it.
 func TestJobsGrowWhilePricesAreLow(t *testing.T) {
 	for _, c := range []struct {
 		price float64
@@ -56,7 +56,7 @@ func TestJobsGrowWhilePricesAreLow(t *testing.T) {
 	}
 }
 
-// Unusable slots go back, and so does what a job would get that ends before it comes, or whose weight says that it can wait.
+// Unusable slots are released, and so are slots for a job that ends before it would get them, or whose weight says that it can wait.
 func TestIdleSlotsGoBack(t *testing.T) {
 	s := onHosts(20)
 	s.Market = sold(.1, 20)
@@ -80,8 +80,7 @@ func TestIdleSlotsGoBack(t *testing.T) {
 	}
 }
 
-// Of two trials the one with a little worse feedback continues when it costs much less to its end, and by feedback alone the other one
-// does.
+// Of two trials the one with slightly worse feedback continues if it costs much less to its end; by feedback alone the other one does.
 func TestImprovementPerDollar(t *testing.T) {
 	better, cheaper := running("better", 0, 0, .1), running("cheaper", 0, 0, .2)
 	for _, j := range []*Job{&better, &cheaper} {
@@ -99,8 +98,8 @@ func TestImprovementPerDollar(t *testing.T) {
 	}
 }
 
-// A trial is stopped once as many better ones as continue have given feedback, also when those have ended; and new ones take from others
-// what they did not request before any job is paused.
+// A trial is stopped once as many better ones as may continue have given feedback, even if those have ended; and new trials take units from
+// others that they did not request before any job is paused.
 func TestFeedbackCountsFinishedTrials(t *testing.T) {
 	late := running("late", 8, 4, .5)
 	late.Rungs = []float64{.5}
@@ -117,7 +116,7 @@ func TestFeedbackCountsFinishedTrials(t *testing.T) {
 	}
 }
 
-// A job gets no more units without a price when two thirds of its clock are what they do not shorten.
+// Without a price, a job gets no more units once two thirds of its clock do not shrink with them.
 func TestSaturated(t *testing.T) {
 	for units, want := range map[int]bool{6: false, 47: false, 49: true} { // 6/u + 1/4: at 48 units a third is shared
 		j := Job{Workers: units, Pace: Pace{{Workers: 6, Speed: 1 / 1.25}, {Workers: 12, Speed: 1 / .75}}}
@@ -140,8 +139,8 @@ func TestAmdahl(t *testing.T) {
 	}
 }
 
-// A budget bounds how many units a job is worth: 100 clocks with 8 workers, at 32 + 2 x 8 worker seconds each, have cost a dollar, and the 900
-// that are left cost $9. One whose budget is spent comes back last.
+// A budget bounds how many units a job is worth: 100 clocks with 8 workers, at 32 + 2 x 8 worker seconds each, have cost a dollar, and the
+// remaining 900 cost $9. A job whose budget is spent comes last.
 func TestBudgets(t *testing.T) {
 	for budget, want := range map[float64]int{0: 16, 100: 16, 12: 13, 10: 8, 5: 4} { // $11 allow 11/9 x 48 = 32 + 2 x 13.3 worker seconds
 		j := alone("a", 8, 4, 8)

@@ -27,7 +27,7 @@ func TestPaperDRFExample(t *testing.T) {
 	}
 }
 
-// Of vCPUs, memory and GPUs, GPUs are A's dominant resource, and both are C's: a unit is a quarter of a host's GPUs for A, an eighth for B and C.
+// GPUs are A's dominant resource, vCPUs B's, and both equally C's: a unit is a quarter of a host's GPUs for A, an eighth for B and C.
 func TestDRFCountsGPUs(t *testing.T) {
 	s := State{Hosts: []Host{{"h", Resources{32, 64, 8}}}, Jobs: []Job{
 		{ID: "A", Phase: Queued, Demand: Resources{1, 1, 2}}, {ID: "B", Phase: Queued, Demand: Resources{4, 1, 0}}, {ID: "C", Phase: Queued, Demand: Resources{4, 1, 1}},
@@ -52,7 +52,7 @@ func TestPaperDRFWeights(t *testing.T) {
 	}
 }
 
-// Fairness is among groups first: a group with five jobs gets what a group with one gets.
+// Fairness is first among groups: a group with five jobs gets the same as a group with one.
 func TestDRFGroups(t *testing.T) {
 	s := State{Hosts: cluster(5, 4)}
 	for i := range 5 {
@@ -64,7 +64,7 @@ func TestDRFGroups(t *testing.T) {
 	}
 }
 
-// Litz's priority scheduling takes workers only, of jobs of no higher priority, and never the last one.
+// Litz's priority scheduling takes only workers, from jobs of no higher priority, and never the last one.
 func TestPaperPriorityTakesWorkersOnly(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(200) {
@@ -91,7 +91,7 @@ func TestPaperPriorityTakesWorkersOnly(t *testing.T) {
 	}
 }
 
-// Optimus's greedy (EuroSys 2018, section 4.1) finds what trying everything finds, on paces that its model fits exactly.
+// Optimus's greedy algorithm (EuroSys 2018, section 4.1) finds the optimum of exhaustive search, on paces that its model fits exactly.
 func TestPaperMarginalGain(t *testing.T) {
 	fits := []Fit{{160, 1, .35, 0, 0}, {40, .5, 2, .01, .02}}
 	s := State{Hosts: cluster(4, 4)}
@@ -126,7 +126,7 @@ func TestPaperMarginalGain(t *testing.T) {
 	}
 }
 
-// Each deadline is met with the fewest units; one that cannot be met takes nothing from those that can; what is left is used.
+// Each deadline is met with the fewest units; an impossible one takes nothing from possible ones; the rest is used.
 func TestDeadline(t *testing.T) {
 	fit := Fit{100, 0, 0, 0, 0} // a clock takes 100 s by the number of workers
 	job := func(id string, due float64) Job {
@@ -153,8 +153,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// Algorithm 2 of ASHA with pauses: nine trials on two places, factor 3. At each rung the best third of those that came to it
-// continues.
+// Algorithm 2 of ASHA with pauses: nine trials on two places, factor 3. At each rung the best third of those that reached it continues.
 func TestPaperASHA(t *testing.T) {
 	losses := []float64{.5, .9, .3, .8, .7, .2, math.NaN(), .6, .4}
 	s := State{Hosts: cluster(2, 2)}
@@ -188,7 +187,7 @@ func TestPaperASHA(t *testing.T) {
 			break
 		}
 	}
-	// Of the nine, the best three are 5, 2 and 8; at the time when three had come, 2 was the best of 0, 1 and 2.
+	// Of the nine, the best three are 5, 2 and 8; when three had arrived, 2 was the best of 0, 1 and 2.
 	for id, want := range map[string]int{"1": 0, "3": 0, "4": 0, "6": 0, "7": 0, "5": 1} {
 		if promoted[id] < want || want == 0 && promoted[id] > 0 {
 			t.Errorf("trial %s was promoted to rung %d, want %d", id, promoted[id], want)
@@ -199,7 +198,7 @@ func TestPaperASHA(t *testing.T) {
 	}
 }
 
-// randomState has jobs of all phases on hosts of several types, as far as they fit.
+// randomState has jobs in all phases on hosts of several types, as far as they fit.
 func randomState(r *rand.Rand) State {
 	s := State{Seed: r.Uint64()}
 	for i := range 1 + r.IntN(6) {
@@ -242,7 +241,7 @@ func randomState(r *rand.Rand) State {
 	return s
 }
 
-// What holds of every plan (check), for every policy; and equal states give equal plans, whatever the order of the jobs.
+// What holds for every plan (check), with every policy; and equal states give equal plans, whatever the order of the jobs.
 func TestEveryPlan(t *testing.T) {
 	for _, p := range policies {
 		t.Run(p.Name(), func(t *testing.T) {
@@ -312,8 +311,8 @@ func cluster(count int, capacity ...float64) []Host {
 	return hosts
 }
 
-// Of a sweep with feedback at two clocks, the best of each continue, whether or not they have ended; a trial that was out at the first counts at no
-// later one.
+// In a sweep with feedback at two clocks, the best at each continue, whether or not they have ended; a trial that was out at the first does
+// not count later.
 func TestTrialsAreComparedAtEachFeedback(t *testing.T) {
 	trial := func(id string, rungs ...float64) Job {
 		return Job{ID: id, Sweep: "s", Phase: Training, Demand: Resources{1}, WantWorkers: 1, Workers: 1, Where: []Place{{Host: "h000", Workers: 1}},
@@ -352,8 +351,8 @@ func TestTrialsAreComparedAtEachFeedback(t *testing.T) {
 	}
 }
 
-// A sweep whose number of trials is known ends: a paused trial that cannot be among the best is stopped, and where the best third of those
-// there round down to none, the best one continues.
+// A sweep with a known number of trials ends: a paused trial that cannot be among the best is stopped, and if the best third of the present
+// trials rounds down to none, the best one continues.
 func TestASHAEndsSweeps(t *testing.T) {
 	paused := func(id string, rungs ...float64) Job {
 		return Job{ID: id, Sweep: "s", Phase: Paused, Demand: Resources{1}, WantWorkers: 1, Rungs: rungs, Until: len(rungs) - 1, Trials: 8}
@@ -373,7 +372,7 @@ func TestASHAEndsSweeps(t *testing.T) {
 		t.Error(got)
 	}
 	s.Past = []Job{{ID: "d", Sweep: "s", Rungs: []float64{.05}}, {ID: "e", Sweep: "s", Rungs: []float64{.06}}, {ID: "f", Sweep: "s"}, {ID: "g", Sweep: "s"}, {ID: "h", Sweep: "s"}}
-	if got := actions(); got != "a kill, b kill, c kill, " { // five have come, three never will
+	if got := actions(); got != "a kill, b kill, c kill, " { // five have arrived, three never will
 		t.Error(got)
 	}
 	s.Jobs, s.Past = []Job{paused("a", .3, .3), paused("b", .2, .2)}, append(s.Past, Job{ID: "c", Sweep: "s", Rungs: []float64{.9}})

@@ -29,10 +29,9 @@ func run(t *testing.T, cfg jobs.Config) (jobs.Result, jobs.Summary) {
 	return r, jobs.Sum(&cfg, &r)
 }
 
-// EPS, section 2.3: three slave nodes with room for a worker and a server each. Job 1 asks for 3 and 3 at second 0, job 2 for 1 and 1 at
-// second 600. Job 1's feedback comes at 276 s, and it ends at 1735 s when nothing happens to it; job 2's comes 399 s after its start
-// (1735 to 2134), and its user stops it then. An adjustment takes 370 s by kill and 46 s by the calls. Job 2's feedback is there
-// after 1534, 769 and 445 s.
+// EPS, section 2.3: three slave nodes with room for a worker and a server each. Job 1 requests 3 and 3 at second 0, job 2 1 and 1 at second
+// 600. Job 1's feedback comes at 276 s, and it ends at 1735 s if undisturbed; job 2's comes 399 s after its start (1735 to 2134), and its
+// user stops it then. An adjustment takes 370 s by kill and 46 s by the calls. Job 2's feedback is there after 1534, 769 and 445 s.
 func TestPaperCaseStudy(t *testing.T) {
 	for _, c := range []struct {
 		policy    sched.Policy
@@ -64,7 +63,7 @@ func TestPaperCaseStudy(t *testing.T) {
 	}
 }
 
-// epsCosts returns the model's: a start takes 5 s, resizing 46 s by the calls and 370 s by kill (2.3), where a new job waits for half of that.
+// epsCosts returns the model's costs: a start takes 5 s, resizing 46 s by the calls and 370 s by kill (2.3), half of which a new job waits.
 func epsCosts(policy string) jobs.Costs {
 	c := jobs.Costs{Start: 5, Resize: 46, Resume: 30}
 	if policy == "kill" {

@@ -94,7 +94,7 @@ func TestExportersWantAPlace(t *testing.T) {
 	}
 }
 
-// TestMLflowGetsOneRun: what is logged, and that a second time finds the run that the first has made.
+// TestMLflowGetsOneRun: what is logged, and that logging again finds the first run.
 func TestMLflowGetsOneRun(t *testing.T) {
 	var calls []string
 	bodies := map[string]map[string]any{}

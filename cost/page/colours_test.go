@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Every paid row of "Where time and money went" has a colour of its own, in both colour schemes, that stands out from the page (WCAG 2.2,
+// Every paid row of "Where time and money went" has its own colour, in both colour schemes, that stands out from the page (WCAG 2.2,
 // 1.4.11: 3 to 1). An unknown class would be drawn black.
 func TestUsesHaveDistinctColours(t *testing.T) {
 	for scheme, variables := range schemes(t) {
@@ -40,7 +40,7 @@ func TestUsesHaveDistinctColours(t *testing.T) {
 	}
 }
 
-// The bar's parts have the classes of the table's rows, also where a row between them is empty.
+// The bar's parts have the classes of the table's rows, even if a row between them is empty.
 func TestBarUsesTheColoursOfTheRows(t *testing.T) {
 	w := cost.Waste{Programs: true, Working: cost.Part{USD: market.Dollar}, AfterEnd: cost.Part{USD: market.Dollar}}
 	for _, part := range wasteBar(w) {

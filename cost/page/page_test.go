@@ -39,7 +39,7 @@ func render(t *testing.T, r *cost.Report) string {
 	return b.String()
 }
 
-// The page needs nothing from outside, and has a picture and a table for everything, each table under a name of its own.
+// The page needs nothing from outside, and has a picture and a table for everything, each table with its own name.
 func TestPageStandsAlone(t *testing.T) {
 	r := storyReport(t, journaltest.New(1).Entries)
 	compared := cost.Compare(r, nil)
@@ -103,7 +103,7 @@ func TestChartsAreWellFormed(t *testing.T) {
 	}
 }
 
-// The price chart marks what happened: 3 bulk launches, a warned bulk eviction and an unwarned kill.
+// The price chart marks events: 3 bulk launches, a warned bulk eviction and an unwarned kill.
 func TestPriceMarks(t *testing.T) {
 	r := storyReport(t, journaltest.New(1).Entries)
 	count := map[string]int{}
@@ -122,7 +122,7 @@ func TestPriceMarks(t *testing.T) {
 	}
 }
 
-// A journal of any length has a page: nothing but a start, and one that was cut anywhere.
+// A journal of any length has a page: even one with only a start, and one cut off anywhere.
 func TestPageOfAnUnfinishedRun(t *testing.T) {
 	entries := journaltest.New(1).Entries
 	for n := 1; n <= len(entries); n += 1 + n/3 {
@@ -181,7 +181,7 @@ func TestFrameHoldsEverything(t *testing.T) {
 	}
 }
 
-// What the training loss jitters about is a line of its own, as long as there is enough of it.
+// The trend of the noisy training loss is a line of its own, if there are enough values.
 func TestSmoothed(t *testing.T) {
 	var points []point
 	for i := range 400 {

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/journal/journaltest"
 )
 
-// A job that is tuned has its settings, their pace and the improvements in pictures, each well-formed, with a table; others have none.
+// A tuned job shows its settings, their pace and the improvements in pictures, each well-formed, with a table; other jobs have none.
 func TestTuningOnThePage(t *testing.T) {
 	entries := journaltest.New(1).Entries
 	if html := render(t, storyReport(t, entries)); strings.Contains(html, "Settings over time") {

@@ -14,8 +14,8 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// A linear model is fitted again to all examples once it has converged and was measured. When the data cannot be read a second time, the
-// model that was measured is kept.
+// A linear model is refitted to all examples once it has converged and was measured. If the data cannot be read a second time, the measured
+// model is kept.
 func TestDataIsGoneForTheSecondFit(t *testing.T) {
 	dir := t.TempDir()
 	var table strings.Builder
@@ -48,7 +48,7 @@ type writerFunc func([]byte) (int, error)
 
 func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
 
-// A file that says train.deterministic: true is trained as on machines, without the flag.
+// A file with train.deterministic: true trains as on machines, without the flag.
 func TestFileMayBeDeterministic(t *testing.T) {
 	dir := t.TempDir()
 	data, file := filepath.Join(dir, "ratings.csv"), filepath.Join(dir, "job.yaml")

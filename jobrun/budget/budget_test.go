@@ -106,7 +106,7 @@ func usd(text string) market.USD {
 	return v
 }
 
-// Hours are paid when they begin: 0.239 + 10 x 0.03 = $0.539 each. The third would make it $1.617.
+// Hours are paid in advance: 0.239 + 10 x 0.03 = $0.539 each. The third would make it $1.617.
 func TestTotal(t *testing.T) {
 	d := newDay(t, Limits{Total: usd("1.30"), WarnAt: 0.8})
 	d.buy(10)
@@ -117,8 +117,8 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-// The rate follows the prices: a pause gives the machines up, and they come back when they would fit with a margin, though
-// not before ten minutes.
+// The rate follows the prices: a pause gives up the machines, and they come back when they would fit with a margin, though not before ten
+// minutes.
 func TestPauseThenContinue(t *testing.T) {
 	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Shrink})
 	d.buy(10)
@@ -168,8 +168,8 @@ func TestPerHour(t *testing.T) {
 	}
 }
 
-// A run that its total has ended is not begun again by the same limit, though its machines are gone by then and it has not
-// cost that much; by a larger one it is.
+// A run that its total limit has ended is not restarted with the same limit, though its machines have ended by then and it has not cost
+// that much; with a larger one it is.
 func TestUsedUpStaysSo(t *testing.T) {
 	d := newDay(t, Limits{Total: usd("1.30")})
 	d.buy(10)
@@ -187,7 +187,7 @@ func TestUsedUpStaysSo(t *testing.T) {
 	}
 }
 
-// A switch holds two fleets for a while. When the pause falls into it, one must fit, not both.
+// A switch holds two fleets for a while. If the pause falls into it, one must fit, not both.
 func TestPauseWithinASwitch(t *testing.T) {
 	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Shrink})
 	start, err := journal.Pack(journal.StartDetails{Name: "x", Clock: "2014-05-01T12:00:00Z@2026-11-21T09:00:00Z*600", Rules: "ec2-2017",
@@ -206,7 +206,7 @@ func TestPauseWithinASwitch(t *testing.T) {
 	d.want("11 shrink", "21 go-on")
 }
 
-// A controller that is started again reads the journal, and is in the pause that the one before began.
+// A restarted controller reads the journal, and continues its predecessor's pause.
 func TestPauseOutlivesItsController(t *testing.T) {
 	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Shrink})
 	d.buy(10)
@@ -217,7 +217,7 @@ func TestPauseOutlivesItsController(t *testing.T) {
 	d.want("15 go-on")
 }
 
-// Any journal gives the same decisions twice, and none after the end was requested.
+// Any journal gives the same decisions twice, and none after an end was requested.
 func TestStories(t *testing.T) {
 	for seed := range uint64(20) {
 		var runs [2][]Decision

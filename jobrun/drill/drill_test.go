@@ -97,7 +97,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A server is killed: two clocks are repeated, and training continues when a clock beyond is done.
+// A server is killed: two clocks are repeated, and training continues when a later clock is done.
 func TestKill(t *testing.T) {
 	w := training(t)
 	targets, err := w.Choose(Aim{}, 1)
@@ -105,7 +105,7 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Begin(Kill, targets, at(2.1))
-	w.Feed(journal.Entry{T: at(2.2), Kind: journal.ClockDone, Clock: 11}) // before anybody knows
+	w.Feed(journal.Entry{T: at(2.2), Kind: journal.ClockDone, Clock: 11}) // before it is noticed
 	if w.Settled() {
 		t.Error("settled before the machine is gone")
 	}
@@ -138,7 +138,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// All partitions move: what that took is known with the clock in which it ended.
+// All partitions move: the time is known with the clock in which the move ended.
 func TestMove(t *testing.T) {
 	w := training(t)
 	w.Begin(Move, nil, at(2.1))
@@ -154,7 +154,7 @@ func TestMove(t *testing.T) {
 	}
 	w.Feed(journal.Entry{T: at(2.5), Kind: journal.Moved, Count: 32, Bytes: 4e6, Seconds: 0.4, Details: details})
 	w.Feed(journal.Entry{T: at(2.64), Kind: journal.ClockDone, Clock: 13})
-	w.Feed(journal.Entry{T: at(3.64), Kind: journal.ClockDone, Clock: 14}) // has nothing to do with it
+	w.Feed(journal.Entry{T: at(3.64), Kind: journal.ClockDone, Clock: 14}) // unrelated to it
 	r := w.Report()
 	if !w.Settled() || !r.WentOn || r.Lost != 0 || r.Moves.Partitions != 32 || r.Moves.Bytes != 4e6 || r.Moves.Longest != 0.002 {
 		t.Errorf("report %+v", r)
@@ -168,7 +168,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// A rebalance recommendation takes nothing away.
+// A rebalance recommendation takes no machine.
 func TestRebalance(t *testing.T) {
 	w := training(t)
 	targets, _ := w.Choose(Aim{}, 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A drill of programs ends when the programs of the harmed machines run on others; steps that are done again are counted.
+// A drill of programs ends when the programs of the harmed machines run on others; repeated steps are counted.
 func TestDrillOfPrograms(t *testing.T) {
 	w, at := New(), time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	feed := func(kind journal.Kind, machine, program string, step int64) {
@@ -27,7 +27,7 @@ func TestDrillOfPrograms(t *testing.T) {
 	}
 	w.Begin(Kill, machines, at)
 	feed(journal.ProgramEnd, "i-1", "rank-0", 12)
-	feed(journal.ProgramStart, "i-2", "rank-1", 9) // of a machine that was not meant
+	feed(journal.ProgramStart, "i-2", "rank-1", 9) // from a machine that was not a target
 	if w.Settled() {
 		t.Error("it is over before rank-0 runs elsewhere")
 	}
@@ -38,7 +38,7 @@ func TestDrillOfPrograms(t *testing.T) {
 	}
 }
 
-// A recommendation takes no machine: the drill ends once the controller knows it, also where it knew it before.
+// A recommendation takes no machine: the drill ends once the controller knows it, even if it knew before.
 func TestRebalanceOfPrograms(t *testing.T) {
 	at := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	machine := []Machine{{ID: "i-1"}}
@@ -61,7 +61,7 @@ func TestRebalanceOfPrograms(t *testing.T) {
 	}
 }
 
-// Machines that go anyway are not chosen.
+// Machines that are already leaving are not chosen.
 func TestWarnedMachinesAreNotChosen(t *testing.T) {
 	w, at := training(t), time.Now()
 	first, err := w.Choose(Aim{}, 1)

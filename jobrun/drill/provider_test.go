@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// account is a provider's that can take machines back, or not.
+// account is a provider's account that can, or cannot, take machines back.
 type account struct {
 	done     *[]string
 	preempts bool
@@ -27,8 +27,8 @@ func (a account) Preempt(_ context.Context, ids []string) error {
 	return nil
 }
 
-// What can be done is done through the provider's API; what cannot is refused before any call, and the error lists
-// what can.
+// Possible faults are caused through the provider's API; impossible ones are refused before any call, and the error lists the possible
+// ones.
 func TestThroughAProvider(t *testing.T) {
 	var done []string
 	machines := []Machine{{ID: "a"}, {ID: "b"}}

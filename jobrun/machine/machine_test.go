@@ -58,7 +58,7 @@ func metadata(t *testing.T, user node.UserData) *httptest.Server {
 	return s
 }
 
-// An agent finds its controller by the metadata service, takes part, passes the notice on and stops on request.
+// An agent finds its controller through the metadata service, joins, forwards the notice and stops on request.
 func TestAgent(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -152,7 +152,7 @@ func TestAgentRefusesABadEnvironment(t *testing.T) {
 	}
 }
 
-// What the controller knows after it has cut the data is enough to make the application and load a split elsewhere.
+// What the controller knows after splitting the data is enough to create the application and load a split elsewhere.
 func TestNewApp(t *testing.T) {
 	kind, err := all.Registry().Find("mf")
 	if err != nil {
@@ -194,7 +194,7 @@ func TestNewApp(t *testing.T) {
 	}
 }
 
-// The agent sets the timer that its machine's script has set, and reports when it cannot.
+// The agent extends the timer of its machine's script, and reports when it cannot.
 func TestPowerOffLater(t *testing.T) {
 	said := filepath.Join(t.TempDir(), "said")
 	command := filepath.Join(t.TempDir(), "power")

@@ -42,7 +42,7 @@ func TestStatOfAProcessWithAnyName(t *testing.T) {
 	}
 }
 
-// TestUseCountsWhatTheAgentStarts: a program that has ended and been waited for counts, and one that runs, with its memory.
+// TestUseCountsWhatTheAgentStarts: a program that has ended and been waited for counts, and so does a running one, with its memory.
 func TestUseCountsWhatTheAgentStarts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no /proc")
@@ -77,7 +77,8 @@ func TestUseCountsWhatTheAgentStarts(t *testing.T) {
 	_ = held.Wait() // read met the end
 }
 
-// TestGPUsAreReadFromTheDriversProgram: it is started once, for a slot's own, and what it says of two GPUs is one share and one memory.
+// TestGPUsAreReadFromTheDriversProgram: it is started once, for a slot's own GPUs, and its output for two GPUs becomes one share and one
+// memory.
 func TestGPUsAreReadFromTheDriversProgram(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\necho \"$@\" >>" + dir + "/calls\necho '0, 100, 1024'\necho '1, 50, 1024'\necho broken\nexec sleep 60\n"
@@ -125,7 +126,7 @@ func TestUseIsReportedUntilTheEnd(t *testing.T) {
 	})
 }
 
-// BenchmarkUse is what a sample takes. There is one in 250 times that, and none within two seconds.
+// BenchmarkUse measures a sample. There is one in 250 times that, and none within two seconds.
 func BenchmarkUse(b *testing.B) {
 	for b.Loop() {
 		ofProcesses()

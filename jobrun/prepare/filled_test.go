@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/cost"
 )
 
-// Programs that use all of two cores or more may use more; those that wait, or have one core, are taken to use what they used.
+// Programs that use all of two or more cores may be able to use more; those that wait, or have one core, are assumed to use what they used.
 func TestFilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		cores float64

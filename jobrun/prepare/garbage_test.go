@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Simulations have a bound on memory, below which a bound of the environment stays. Both come back.
+// Simulations have a memory limit; a lower limit from the environment stays. Both are restored.
 func TestLittleGarbage(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	for _, limit := range []int64{mostGarbage / 2, 4 * mostGarbage} {

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/planner"
 )
 
-// A plan warns of more machines than the host can play, and a run with more than have a place in its memory is refused.
+// A plan warns of more machines than the host can simulate, and a run with more than fit in its memory is refused.
 func TestMachinesOfThisHost(t *testing.T) {
 	h := host{cores: 2, memory: 8 << 30}
 	for _, c := range []struct {

@@ -19,7 +19,7 @@ func TestParamsSuitStaleReads(t *testing.T) {
 		{"svm", config.CloudLocal, config.ASP, nil, map[string]any{"optimizer": "adagrad"}},
 		{"svm", config.CloudLocal, config.ASP, map[string]any{"optimizer": "sgd"}, map[string]any{"optimizer": "sgd"}},
 		{"lasso", config.CloudLocal, config.BSP, written, written},
-		{"lasso", config.CloudNone, config.ASP, written, written}, // one process reads nothing late
+		{"lasso", config.CloudNone, config.ASP, written, written}, // one process has no stale reads
 		{"mf", config.CloudLocal, config.ASP, written, written},
 	} {
 		kind, err := all.Registry().Find(c.app)

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// line returns a SKU as the Cloud Billing Catalog API gives it.
+// line returns a SKU as the Cloud Billing Catalog API describes it.
 func line(description, usage, unit, units string, nanos int, regions string) string {
 	return fmt.Sprintf(`{"name": "services/6F81-5844-456A/skus/X", "skuId": "X", "description": %q,
   "category": {"serviceDisplayName": "Compute Engine", "resourceFamily": "Compute", "resourceGroup": "CPU", "usageType": %q},
@@ -54,8 +54,8 @@ func find(t *testing.T, l *List, region, name string) Offer {
 	return Offer{}
 }
 
-// TestRead: n2-standard-8 is 8 cores and 32 GiB: 8 x 0.031611 + 32 x 0.004237 = 0.388472 dollars an hour on demand, which
-// is what Compute Engine's page of machine types says for Iowa.
+// TestRead: n2-standard-8 is 8 cores and 32 GiB: 8 x 0.031611 + 32 x 0.004237 = 0.388472 dollars an hour on demand, the price on Compute
+// Engine's page of machine types for Iowa.
 func TestRead(t *testing.T) {
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
@@ -82,7 +82,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestPricesAndCatalog: what is read can be bought by: spot histories by region, and a catalog that reads back.
+// TestPricesAndCatalog: the result is usable for buying: spot histories by region, and a catalog that reads back.
 func TestPricesAndCatalog(t *testing.T) {
 	l, err := Read(strings.NewReader(sample()))
 	if err != nil {
@@ -160,7 +160,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A machine with GPUs costs its cores, its memory and its GPUs: g2-standard-24 has two L4. Without a price of its GPUs it has none.
+// A machine with GPUs costs its cores, its memory and its GPUs: g2-standard-24 has two L4. Without a price for its GPUs it has none.
 func TestGPUs(t *testing.T) {
 	l, err := Read(strings.NewReader(page(
 		line("G2 Instance Core running in Iowa", "OnDemand", "h", "0", 24988000, iowa), line("G2 Instance Ram running in Iowa", "OnDemand", "GiBy.h", "0", 2927000, iowa),

@@ -25,7 +25,7 @@ func eventsOf(h *Hazard, start time.Time, length time.Duration) (all []Event) {
 	return all
 }
 
-// Whatever the mix of events, a machine in any place is evicted at the requested rate.
+// Whatever the mix of events, a machine in any slot is evicted at the requested rate.
 func TestMachinesAreEvictedAtTheRate(t *testing.T) {
 	for _, rate := range []float64{OfMonth(0.2), 0.036, 0.5} {
 		h := &Hazard{Seed: 7, Pools: []Pool{pool("a", "c5.xlarge", rate)}}
@@ -51,7 +51,7 @@ func TestMachinesAreEvictedAtTheRate(t *testing.T) {
 	}
 }
 
-// An event of a lower rate, of a shorter time or of fewer pools is one of a higher, longer or more.
+// The events of a lower rate, a shorter time or fewer pools are a subset of those of a higher rate, a longer time or more pools.
 func TestEventsAreNested(t *testing.T) {
 	events := func(length time.Duration, pools ...Pool) []Event {
 		all := eventsOf(&Hazard{Seed: 3, Pools: pools}, begin, length)
@@ -102,7 +102,7 @@ func TestNothingIsEvictedWithoutAHazard(t *testing.T) {
 	}
 }
 
-// Draws differ from each other, and are the same again. Timeless ones come as long after any start.
+// Draws differ from each other, and are reproducible. Timeless ones come equally long after any start.
 func TestDraws(t *testing.T) {
 	h := &Hazard{Seed: 1, Pools: []Pool{{Pool: market.Pool{Type: "a", Zone: "z"}, Life: Constant(0.1), Places: 8}}}
 	start, length := time.Unix(0, 0), 100*time.Hour

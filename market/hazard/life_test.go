@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Machines of a fleet that is kept full live as long as their life says, whatever the mix of events.
+// Machines of a fleet that is kept full live as long as their assumed life, whatever the mix of events.
 func TestMachinesLiveAsAssumed(t *testing.T) {
 	for _, life := range []Life{preemptible.Life, v100, Constant(0.1)} {
 		const places = 16
@@ -75,7 +75,7 @@ func TestHazardFallsWithAge(t *testing.T) {
 	}
 }
 
-// What is known of a model is said of it, and what is borrowed from another is said to be.
+// An assumption says what is known about a model, and what is borrowed from another.
 func TestAssumptionsAreByModel(t *testing.T) {
 	of := func(model string, count int) market.InstanceType {
 		return market.InstanceType{GPU: market.GPU{Name: model, Count: count}}

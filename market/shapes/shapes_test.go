@@ -6,11 +6,11 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Figures of Amazon's and Google's documentation.
+// Figures from Amazon's and Google's documentation.
 func TestComplete(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		has  market.InstanceType // that the catalog tells
+		has  market.InstanceType // given by the catalog
 		want market.InstanceType
 	}{
 		{"m5.large", market.InstanceType{}, market.InstanceType{VCPU: 2, MemoryMiB: 8192, Bandwidth: 750 * megabit}},
@@ -33,7 +33,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// The table has every type that is proposed, with all the facts that are looked up.
+// The table has every type that can be proposed, with all the facts that are looked up.
 func TestTable(t *testing.T) {
 	types, err := read(ec2)
 	if err != nil || len(types) < 1000 {
@@ -59,7 +59,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// GPUs of EC2's and Compute Engine's types, by their documentation.
+// GPUs of EC2's and Compute Engine's types, from their documentation.
 func TestGPUOf(t *testing.T) {
 	for name, want := range map[string]market.GPU{
 		"p3.8xlarge": {Name: "V100", Count: 4, MemoryMiB: 16384}, "p2.xlarge": {Name: "K80", Count: 1, MemoryMiB: 12288}, "g6e.48xlarge": {Name: "L40S", Count: 8, MemoryMiB: 45776},

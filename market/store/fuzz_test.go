@@ -15,8 +15,7 @@ import (
 	"github.com/tierml/tierml/market/trace"
 )
 
-// FuzzImport reads whatever bytes, packed or not, in all forms that are imported, and puts what has prices into a store, which
-// gives them back.
+// FuzzImport reads any bytes, compressed or not, in all import formats, and puts files with prices into a store, which returns them.
 func FuzzImport(f *testing.F) {
 	for _, text := range []string{
 		"timestamp,zone,instance_type,product,price\n2014-02-16T05:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,0.1\n2014-02-18T06:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,12345\n" +
@@ -43,7 +42,7 @@ func FuzzImport(f *testing.F) {
 		}
 		size := len(content)
 		if bytes.HasPrefix(content, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
-			size += 16 << 10 // the decoder may take 256 MiB each time, by the file's header
+			size += 16 << 10 // the decoder may allocate 256 MiB each time, according to the file's header
 		}
 		var markets []trace.Market
 		fuzzing.AtMost(t, size, 64<<10, func() {
@@ -65,7 +64,7 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// keep imports markets: they are refused as a whole, or the store has them as they were.
+// keep imports markets: they are refused as a whole, or the store returns them unchanged.
 func keep(t *testing.T, markets []trace.Market) {
 	s, err := Open(filepath.Join(t.TempDir(), "prices.db"))
 	if err != nil {

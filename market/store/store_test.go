@@ -35,8 +35,8 @@ func newStore(t testing.TB) *Store {
 
 var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// TestImportsInAnyOrder: the store holds what one history of all imported points would, whatever came in which order,
-// and says exactly how many points were new and how many contradicted.
+// TestImportsInAnyOrder: the store holds what one history of all imported points would, in whatever order they came, and reports exactly
+// how many points were new and how many contradicted others.
 func TestImportsInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		file := filepath.Join(t.TempDir(), fmt.Sprintf("%x.db", rapid.Uint64().Draw(r, "file")))
@@ -116,7 +116,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestInUse: what another process writes is not read half done, and the answer says what to do.
+// TestInUse: another process's half-written data is not read, and the error says what to do.
 func TestInUse(t *testing.T) {
 	s := newStore(t)
 	_, err := open(s.path, &bolt.Options{Timeout: time.Nanosecond})

@@ -95,7 +95,7 @@ func FuzzReadAvailability(f *testing.F) {
 	})
 }
 
-// A recording of more ticks than anybody takes is refused before it takes much memory.
+// A recording with an implausible number of ticks is refused before it uses much memory.
 func TestProbesAreBounded(t *testing.T) {
 	text := io.MultiReader(strings.NewReader(`{"metadata": {"gap_seconds": 1}, "data": [3`), &endless{piece: []byte(",0")})
 	fuzzing.AtMost(t, mostProbes, 32, func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// priced is a price of a pool, hours after the beginning.
+// priced is a price of a pool, hours after the start.
 type priced struct {
 	hours float64
 	kind  string
@@ -29,7 +29,7 @@ func recordingOf(t *testing.T, o Options, rows ...priced) *Trace {
 	return read(t, text.String(), o)
 }
 
-// often returns a price at even distances, but not between two times; alternating, or the same.
+// often returns prices at even intervals, with a gap between two times; alternating, or the same.
 func often(kind string, every, until, from, to float64, alternating bool) (rows []priced) {
 	for i, at := 0, 0.0; at <= until; i, at = i+1, at+every {
 		if at > from && at < to {
@@ -44,7 +44,7 @@ func often(kind string, every, until, from, to float64, alternating bool) (rows 
 	return rows
 }
 
-// TestHoles: what is a hole depends on whether the recording repeats unchanged prices.
+// TestHoles: whether a gap is a hole depends on whether the recording repeats unchanged prices.
 func TestHoles(t *testing.T) {
 	hole := func(kind string, from, to float64) Hole {
 		begin := utc("2014-03-01T00:00:00Z")
@@ -90,8 +90,8 @@ func (m Market) firstOf() time.Time {
 	return first.At
 }
 
-// TestDoubts: what is said names the file, the line and the pool, and only pools that matter; also of files that are put together,
-// which may contradict each other.
+// TestDoubts: messages name the file, the line and the pool, and only pools that matter; also for combined files, which may contradict each
+// other.
 func TestDoubts(t *testing.T) {
 	one := recordingOf(t, Options{File: "one.csv"}, priced{0, "large", "0.05"}, priced{1, "large", "0.05"}, priced{1, "large", "0.06"}, priced{2, "xlarge", "0"}, priced{3, "xlarge", "0.1"})
 	two := recordingOf(t, Options{File: "two.csv"}, priced{0, "large", "0.09"}, priced{500, "large", "0.09"}, priced{501, "large", "0.09"})

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// TestForms reads the same three prices from the forms that people's files have.
+// TestForms reads the same three prices from the formats of people's files.
 func TestForms(t *testing.T) {
 	object := func(at, zone, kind, price string) string {
 		return `{"AvailabilityZone": "` + zone + `", "InstanceType": "` + kind + `", "ProductDescription": "Linux/UNIX", "SpotPrice": ` + price + `, "Timestamp": "` + at + `"}`
@@ -84,7 +84,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestFutureAndOtherProducts: rows of a time to come are left out, and products that are not read are named.
+// TestFutureAndOtherProducts: future rows are skipped, and products that are not read are named.
 func TestFutureAndOtherProducts(t *testing.T) {
 	text := csvHeader + "2023-11-14T22:13:20Z,us-east-1b,m5.xlarge,Linux/UNIX,0.05\n2099-11-14T22:13:20Z,us-east-1b,m5.xlarge,Linux/UNIX,0.05\n" +
 		"2023-11-14T22:13:20Z,us-east-1b,m5.xlarge,Windows,0.05\n"

@@ -283,7 +283,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestRounded: binary fractions in decimal are what they were meant to be, and are counted.
+// TestRounded: binary fractions in decimal are read as the intended values, and are counted.
 func TestRounded(t *testing.T) {
 	got := read(t, csvHeader+"2014-02-16T05:00:00Z,us-west-1a,c3.xlarge,Linux/UNIX,1.4249999999999998\n", Options{})
 	if price, _ := got.History(c3("xlarge")).At(utc("2014-02-16T07:00:00Z")); price != 1_425_000_000 || got.Summary.Rounded != 1 {

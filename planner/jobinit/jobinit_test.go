@@ -32,7 +32,7 @@ func dialogue(answers string) (*Dialogue, *bytes.Buffer) {
 	return d, &out
 }
 
-// load writes what is wanted to a file and reads it as a job.
+// load writes the wanted job to a file and reads it back.
 func load(t *testing.T, w Wanted) *config.Job {
 	t.Helper()
 	var params []apps.Param
@@ -63,7 +63,7 @@ func given() Wanted {
 		Catalog: examples + "aws-ondemand-us-west-1-2015-04-02.csv"}
 }
 
-// Without a terminal everything but the files is suggested.
+// Without a terminal everything except the files is suggested.
 func TestSuggestions(t *testing.T) {
 	w := given()
 	d, _ := dialogue("")
@@ -82,7 +82,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// Of one size, machines are counted: vCPUs are written only where they differ.
+// If all have one size, machines are counted: vCPUs are written only if sizes differ.
 func TestCountOfOneSize(t *testing.T) {
 	w := given()
 	w.Types, w.Count = []string{"c3.2xlarge"}, 4
@@ -95,7 +95,7 @@ func TestCountOfOneSize(t *testing.T) {
 	}
 }
 
-// A needed answer that is left out ends the questions at last, with a way on.
+// If a required answer is missing the questions eventually end, with advice.
 func TestNeededAnswers(t *testing.T) {
 	w := given()
 	data, err := filepath.Abs(w.Data)
@@ -111,7 +111,7 @@ func TestNeededAnswers(t *testing.T) {
 	}
 }
 
-// Where a question offers "none", it is an answer.
+// If a question offers "none", it is a valid answer.
 func TestNone(t *testing.T) {
 	d, out := dialogue("none\n")
 	if loss, err := d.ask("", question{flag: "stop-loss", text: "Stop", optional: true, check: figure}); err != nil || loss != "" {
@@ -198,13 +198,13 @@ func TestWithoutMachines(t *testing.T) {
 	}
 }
 
-// Where no name says what to predict, init asks; without a terminal, or with the data alone, the message has the flag.
+// If no column name suggests what to predict, init asks; without a terminal, or with only the data, the message names the flag.
 func TestInitAsksForTheColumn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data.csv")
 	if err := os.WriteFile(path, []byte("tons,rain,soil\n1.5,2,a\n2.5,3,b\n4.25,5,a\n7.5,1,b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, app := range []string{"", "ridge"} { // an application does not say which column
+	for _, app := range []string{"", "ridge"} { // an application does not determine the column
 		w := Wanted{Data: path, Cloud: "none", App: app}
 		silent, _ := dialogue("")
 		if err := silent.Fill(&w); err == nil || !strings.Contains(err.Error(), "--target") || !strings.Contains(err.Error(), "tons, rain, soil") {

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// What a script and its folder tell becomes a job that loads, with its setup, state and progress.
+// A script and its folder become a job that loads, with setup, state and progress derived from them.
 func TestProgramOfAScript(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -74,7 +74,7 @@ func TestProgramOfAScript(t *testing.T) {
 	}
 }
 
-// A script is an answer to the first question, too; a job of a program is not asked whether it trains without machines.
+// A script is also a valid answer to the first question; a program's job is not asked whether it trains without machines.
 func TestScriptAsAnAnswer(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "tune.py"), []byte("print('x')\n"), 0o600); err != nil {

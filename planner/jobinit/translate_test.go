@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// translated returns the job that a task of another tool becomes, as config reads it, and the notes.
+// translated returns the job translated from another tool's task, as config reads it, and the notes.
 func translated(t *testing.T, text string) (job *config.Job, notes string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,7 +60,7 @@ run: torchrun --nnodes=$SKYPILOT_NUM_NODES --node_rank=$SKYPILOT_NODE_RANK train
 	}
 }
 
-// Alternatives that each name an image, and notes, give the same file every time: a field stands in it once.
+// Alternatives that each name an image, and notes, always give the same file: each field occurs once.
 func TestTranslateAlternatives(t *testing.T) {
 	text := "run: x\nsecrets: {B: b, A: a}\nresources: {any_of: [{cpus: 2, image_id: 'docker:one'}, {cpus: 4, image_id: 'docker:two'}]}"
 	t.Setenv("A", "x")
@@ -76,7 +76,7 @@ func TestTranslateAlternatives(t *testing.T) {
 	}
 }
 
-// A translated script sees what SkyPilot sets, and does not end at the first failure or unset variable.
+// A translated script sees SkyPilot's variables, and does not end at the first failure or unset variable.
 func TestTranslatedScriptRuns(t *testing.T) {
 	job, _ := translated(t, `
 run: |
@@ -116,7 +116,7 @@ func TestTranslateAccelerators(t *testing.T) {
 	}
 }
 
-// Each upper end of a range is named: nothing of the file is dropped silently.
+// Each upper end of a range is mentioned: nothing in the file is dropped silently.
 func TestTranslateRanges(t *testing.T) {
 	for text, want := range map[string]string{
 		"type: task\ncommands: [x]\nresources: {gpu: 16GB..24GB}":                                       "resources.gpu: 16GB..24GB; ",

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// TestAdvice: the middle of the advisor's band reaches the pools' hints, dated as the file is.
+// TestAdvice: the middle of the advisor's band reaches the pools' hints, with the file's date.
 func TestAdvice(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -21,7 +21,7 @@ func offer(name string, cents market.USD) Offer {
 	return Offer{InstanceType: market.InstanceType{Name: name, Arch: market.ArchOf(name), VCPU: 4, MemoryMiB: 7680, OnDemand: cents * market.Dollar / 100}}
 }
 
-// shop is a provider that keeps what it was asked.
+// shop is a provider that records its queries.
 type shop struct {
 	sells []Offer
 	asked []string
@@ -38,7 +38,7 @@ func (s *shop) book(folder string) *Book {
 	}}
 }
 
-// TestPriceListIsFetchedOnceADay plays a story of questions: what is kept is not requested again within a day, and stands in without an
+// TestPriceListIsFetchedOnceADay plays a series of requests: a stored list is not requested again within a day, and is used if there is no
 // answer.
 func TestPriceListIsFetchedOnceADay(t *testing.T) {
 	away := errors.New("no way to the price list\nand more words")
@@ -101,7 +101,7 @@ func TestPriceListIsFetchedOnceADay(t *testing.T) {
 	}
 }
 
-// A kept list can be named as a catalog; one that is broken, or cannot be written, is no reason to fail.
+// A stored list can be named as a catalog; a broken or unwritable one is not an error.
 func TestTheFile(t *testing.T) {
 	folder := t.TempDir()
 	s := &shop{sells: []Offer{offer("c5.large", 8)}}

@@ -43,7 +43,7 @@ func sample(t *testing.T) ([]trace.Market, Query) {
 	}, Query{At: at, Bid: Bid{Share: 1}, Horizon: 8 * time.Hour, Catalog: catalog, Advisor: advice}
 }
 
-// TestMake: what is known is given with what it rests on, and what is not is nil; nothing after At is looked at.
+// TestMake: known values come with their basis, and unknown ones are nil; nothing after At is used.
 func TestMake(t *testing.T) {
 	markets, query := sample(t)
 	got := Make(markets, query)

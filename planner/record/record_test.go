@@ -18,7 +18,7 @@ func entry(run string, replayed bool, usd float64) Entry {
 		USD: usd, Seconds: 10 * usd}
 }
 
-// Runs that end together, a line that was cut short and another program's words: what is whole counts, once.
+// Runs that end together, a truncated line and another program's text: complete lines count, once.
 func TestReadCountsWhatIsWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record.jsonl")
 	if own, err := Read(path, false); err != nil || own.Runs != 0 {
@@ -46,7 +46,7 @@ func TestReadCountsWhatIsWhole(t *testing.T) {
 	}
 }
 
-// The first plan of a run that has finished counts; a run that did not finish, and a plan without a range, do not.
+// The first plan of a finished run counts; unfinished runs, and plans without a range, do not.
 func TestOf(t *testing.T) {
 	plan := func(low, high float64) journal.Entry {
 		details, err := journal.Pack(journal.PlanDetails{Cost: journal.Estimate{Low: low, High: high}, Runtime: journal.Estimate{Low: 1, High: 2}})
@@ -84,7 +84,7 @@ func TestOf(t *testing.T) {
 
 func second(_ Entry, ok bool) bool { return ok }
 
-// The folder of runs is open to other users of a host, and jobs are no business of theirs.
+// The folder of runs is open to other users of a host, but the record of jobs is not.
 func TestOfOneUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record.jsonl")
 	if err := Append(path, entry("job-1", true, 1)); err != nil {

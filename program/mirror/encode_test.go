@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// However many entries are encoded at the same time, the text is that of the whole.
+// However many entries are encoded concurrently, the text is that of the whole.
 func TestEncode(t *testing.T) {
 	m := &Manifest{Version: newest, Key: `a "files":[`, Attempt: 3, Number: 1, Files: []Entry{}, Packs: []string{"p"}}
 	for n := range 20 {
@@ -23,7 +23,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// An entry is encoded as json.Marshal does it, whatever it is and its name has.
+// An entry is encoded as by json.Marshal, whatever its fields and name.
 func FuzzEntry(f *testing.F) {
 	f.Add("a/b", uint32(0o644), int64(1_700_000_000_123_000_000), int64(12), "c", 1, int64(3), "", false)
 	f.Add("z", uint32(0), int64(0), int64(1), "", 0, int64(0), "", false)

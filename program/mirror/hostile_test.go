@@ -16,7 +16,8 @@ import (
 	"testing"
 )
 
-// A program that swaps files, links, pipes, folders and hard links in its state folder gets nothing of what is outside into the store, and stops no save.
+// A program that swaps files, links, pipes, folders and hard links in its state folder gets nothing from outside into the store, and stops
+// no save.
 func TestSwapsWhileSaving(t *testing.T) {
 	swaps := 1000
 	if n, err := strconv.Atoi(os.Getenv("TIERML_SWAPS")); err == nil {
@@ -34,7 +35,7 @@ func TestSwapsWhileSaving(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := []string{"a", "b", "sub/secret", "sub"}
-	remove := func(name string) { // os.RemoveAll would wait where the folder has become a pipe
+	remove := func(name string) { // os.RemoveAll would block if the folder has become a pipe
 		_ = os.Remove(filepath.Join(name, "deep"))
 		_ = os.Remove(name)
 	}
@@ -45,7 +46,7 @@ func TestSwapsWhileSaving(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, seed))
 			for range swaps / 2 {
 				name := filepath.Join(dir, names[r.IntN(len(names))])
-				next := fmt.Sprint(name, ".next", seed) // of its own: writing to another one's pipe would wait
+				next := fmt.Sprint(name, ".next", seed) // of its own: writing to another one's pipe would block
 				remove(next)                            // each of these may fail, as the other swaps meanwhile
 				switch r.IntN(6) {
 				case 0:
@@ -99,7 +100,7 @@ func TestSwapsWhileSaving(t *testing.T) {
 	}
 }
 
-// Hard links count while all their names are in the folder.
+// Hard links are saved if all their names are in the folder.
 func TestHardLinks(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "state")
@@ -118,7 +119,7 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
-// The folder itself as a link, or as a pipe: neither is followed or waited for.
+// The folder itself is a link, or a pipe: the link is not followed, and the pipe does not block.
 func TestFolderThatIsNone(t *testing.T) {
 	for name, replace := range map[string]func(dir string) error{
 		"link":      func(dir string) error { return os.Symlink("/etc", dir) },

@@ -24,7 +24,7 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// key is whose state the tests save.
+// key names the program whose state the tests save.
 const key = "rank-0"
 
 func open(t *testing.T, store string, attempt uint64) (*Mirror, string) {
@@ -167,7 +167,7 @@ func TestSaveAndRestore(t *testing.T) {
 			if info, err := os.Stat(filepath.Join(there, "log.txt")); err != nil || info.Mode().Perm() != 0o750 || !info.ModTime().Equal(long) {
 				t.Errorf("%v %v", info, err)
 			}
-			// What was restored is not sent again.
+			// Restored data is not sent again.
 			if again := save(t, other, Selection{}); again.Sent != 0 || again.Bytes != first.Bytes {
 				t.Errorf("%+v", again)
 			}
@@ -175,7 +175,7 @@ func TestSaveAndRestore(t *testing.T) {
 	}
 }
 
-// Two generations stay; what only older ones used goes, also what earlier attempts left.
+// Two generations stay; data used only by older ones is deleted, including what earlier attempts left.
 func TestGenerations(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestGenerations(t *testing.T) {
 			}
 			put(t, dir, "model", []byte("another"))
 			last := save(t, next, Selection{})
-			// The other rank had not saved generation 3, so it went on from 2: that stays, and 3 does not count.
+			// The other rank had not saved generation 3, so it continued from 2: that stays, and 3 does not count.
 			manifests, chunks = there()
 			if !slices.Equal(manifests, []string{last.Manifest, saved[2].Manifest}) || chunks != 3 {
 				t.Errorf("there are %v and %d chunks", manifests, chunks)
@@ -254,7 +254,7 @@ func TestDamagedChunkFallsBack(t *testing.T) {
 	}
 }
 
-// Two machines that both think that they are rank 0: the newer attempt wins, nothing of the older one is in its state.
+// Two machines both think that they are rank 0: the newer attempt wins, and its state contains nothing of the older one.
 func TestNewerAttemptWins(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestNewerAttemptWins(t *testing.T) {
 				t.Fatal(err)
 			}
 			equal(t, tree(t, dir), map[string]string{"model": "common", "other": "of the new one"})
-			// The same attempt on two machines is a mistake of its starter: one saves.
+			// The same attempt on two machines is a mistake of the controller: one saves.
 			twin, twinDir := open(t, store, 5)
 			put(t, twinDir, "model", []byte("of the twin"))
 			save(t, twin, Selection{})
@@ -356,7 +356,7 @@ func TestOpenFiles(t *testing.T) {
 	}
 }
 
-// Same size, same time by a coarse clock: the change is seen all the same.
+// Same size, and same time on a coarse clock: the change is still detected.
 func TestChangeWithinTheClocksGrain(t *testing.T) {
 	m, dir := open(t, t.TempDir(), 1)
 	put(t, dir, "model", []byte("aaaa"))
@@ -411,14 +411,15 @@ func TestMarker(t *testing.T) {
 	write("runs/step-2/DONE")
 	saved("runs", "runs/step-1", "runs/step-1/DONE", "runs/step-1/model", "runs/step-2", "runs/step-2/DONE", "runs/step-2/model")
 
-	// A file that is written again after the marker, whole or not, counts with the next marker: until then what was there before does, of all files.
+	// A file that is rewritten after the marker, completely or not, counts with the next marker: until then the earlier versions of all
+	// files count.
 	before := of("runs/step-2/model")
 	write("runs/step-2/model", "runs/step-2/optimizer")
 	saved("runs", "runs/step-1", "runs/step-1/DONE", "runs/step-1/model", "runs/step-2", "runs/step-2/DONE", "runs/step-2/model")
 	if !slices.Equal(of("runs/step-2/model"), before) {
 		t.Error("a file that is newer than its marker was saved")
 	}
-	// So also while the marker is away; a directory that is gone is gone.
+	// The same while the marker is absent; a directory that is gone is gone.
 	if err := errors.Join(os.Remove(filepath.Join(dir, "runs/step-2/DONE")), os.RemoveAll(filepath.Join(dir, "runs/step-1"))); err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +440,7 @@ func TestMarker(t *testing.T) {
 	}
 }
 
-// A directory that changes all the time while it is read counts as it was saved before, not as a mixture.
+// A directory that changes constantly while it is read counts as it was saved before, not as a mixture.
 func TestMarkerWhileItIsWritten(t *testing.T) {
 	m, dir := open(t, t.TempDir(), 1)
 	m.config.Marker = "DONE"
@@ -517,11 +518,11 @@ func TestKillInTheMiddleOfASave(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// It says a byte after each save; the next one is then under way.
+		// It sends a byte after each save; the next save is then in progress.
 		if _, err := out.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(round*7+3) * time.Millisecond) // some moment in it: any will do
+		time.Sleep(time.Duration(round*7+3) * time.Millisecond) // a moment during the save: any will do
 		_ = child.Process.Signal(syscall.SIGKILL)
 		_ = child.Wait() // it was killed
 		names, err := Manifests(t.Context(), store, key)
@@ -532,7 +533,7 @@ func TestKillInTheMiddleOfASave(t *testing.T) {
 		if _, err := m.Restore(t.Context(), names[0], ""); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
-		// Every file has the number that all of the generation have.
+		// Every file has the number of its generation.
 		var number byte
 		for name, text := range tree(t, dir) {
 			if number == 0 {
@@ -572,7 +573,7 @@ func mirrorUntilKilled(t *testing.T, base string) {
 	}
 }
 
-// A machine that nobody controls any more saves on, and what its controller had written down is deleted: the newest of what is there counts.
+// A machine without a controller keeps saving, and what its controller had recorded is deleted: the newest existing state counts.
 func TestRestoresWhatAnOrphanSaved(t *testing.T) {
 	store := t.TempDir()
 	m, dir := open(t, store, 1)

@@ -25,7 +25,7 @@ func objects(t *testing.T, store string) int {
 	return len(all)
 }
 
-// Many small files are few objects, also after many saves of a few.
+// Many small files are stored as few objects, even after many saves of a few files.
 func TestSmallFilesTravelInPacks(t *testing.T) {
 	const files, rounds, changed = 1000, 40, 10
 	store := t.TempDir()
@@ -60,7 +60,7 @@ func TestSmallFilesTravelInPacks(t *testing.T) {
 	}
 }
 
-// A pack of which little is left is replaced, and a generation that uses it stays whole.
+// A pack with little data left in use is replaced, and a generation that uses it stays whole.
 func TestPackOfWhichLittleIsLeft(t *testing.T) {
 	store := t.TempDir()
 	m, dir := open(t, store, 1)
@@ -126,7 +126,7 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// What version 1 saved, each file an object of its own, is restored.
+// A state saved by version 1, each file an object of its own, can be restored.
 func TestManifestOfVersion1(t *testing.T) {
 	store := t.TempDir()
 	content := []byte("of the former version")
@@ -157,7 +157,7 @@ func TestManySmallFiles(t *testing.T) {
 	began := time.Now()
 	save(t, m, Selection{})
 	t.Logf("first save: %v, %d objects", time.Since(began), objects(t, store))
-	time.Sleep(granular + time.Second) // until then the newest files count as perhaps changed
+	time.Sleep(granular + time.Second) // until then the newest files count as possibly changed
 	for round := range 5 {
 		for i := range 10 {
 			put(t, dir, fmt.Sprintf("%02d/file-%d", (i*7)%100, i*7), []byte(strings.Repeat("y", 99)+fmt.Sprint(round)))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A file that is replaced by renaming faster than it is sent is saved all the same: each version of it is whole.
+// A file that is replaced by renaming faster than it is sent is still saved: each saved version is whole.
 func TestReplacedFiles(t *testing.T) {
 	store, version := t.TempDir(), 0
 	m, dir := open(t, store, 1)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Ranks whose controller was lost end and save apart. What all have saved so is one set, and what some have is none: every rank of the next attempt
-// restores the same.
+// Ranks whose controller was lost end and save separately. A state that all have saved is one set, and one that only some have is none:
+// every rank of the next attempt restores the same.
 func TestRanksThatSaveApartAreOneSet(t *testing.T) {
 	for _, c := range []struct {
 		last  []int // the ranks that save when they end

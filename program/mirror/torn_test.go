@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// A program that writes a, b and DONE in place is stopped at any moment, also while file times tie: what is saved is of one step. Every other program
-// writes as fast as it can, and the others compute for a moment behind each checkpoint, as programs do, so that there are checkpoints to save.
+// A program that writes a, b and DONE in place is stopped at any moment, even while file times tie: the saved files are from one step.
+// Every other program writes as fast as it can, and the others compute for a moment after each checkpoint, as programs do, so that there
+// are checkpoints to save.
 func TestNoTornCheckpoint(t *testing.T) {
 	if dir := os.Getenv("TIERML_TORN_CHILD"); dir != "" {
 		checkpointUntilKilled(dir)
@@ -47,7 +48,7 @@ func TestNoTornCheckpoint(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for begun := false; !begun; { // DONE is there once it has written one
+		for begun := false; !begun; { // DONE exists once it has written one
 			_, err := os.Stat(filepath.Join(dir, "DONE"))
 			begun = err == nil
 			m.Watch()
@@ -70,7 +71,7 @@ func TestNoTornCheckpoint(t *testing.T) {
 		}
 		files := tree(t, to)
 		if len(files) == 0 {
-			continue // no whole one could be told from a torn one
+			continue // a whole one could not be distinguished from a torn one
 		}
 		kept++
 		step := stepOf(files["DONE"])
@@ -106,7 +107,7 @@ func checkpointUntilKilled(dir string) {
 			_ = os.WriteFile(filepath.Join(dir, name), text, 0o600)
 		}
 		_ = os.WriteFile(filepath.Join(dir, "DONE"), text[:8], 0o600)
-		time.Sleep(time.Duration(pause) * max(20*time.Millisecond, 2*time.Since(began))) // what this program computes
+		time.Sleep(time.Duration(pause) * max(20*time.Millisecond, 2*time.Since(began))) // the program's computation
 	}
 }
 
@@ -122,7 +123,7 @@ func stopped(pid int) bool {
 	return true
 }
 
-// writing returns the files that a process has open in a folder; it opens none to append or to read there.
+// writing returns the files that a process has open in a folder; it opens none there to append or to read.
 func writing(pid int, dir string) map[string]bool {
 	open := map[string]bool{}
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

@@ -83,7 +83,7 @@ func TestPackAndUnpack(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(to, "empty")); err != nil {
 		t.Error(err)
 	}
-	// A part, over what is there.
+	// A part, over the existing files.
 	put(t, to, map[string]string{"ckpt/model": "newer", "train.py": "changed"})
 	if err := Unpack(t.Context(), bytes.NewReader(packed.Bytes()), to, "ckpt/", 0); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestStrangeArchives(t *testing.T) {
 	}
 }
 
-// A packed folder continues as it is, and what is in it is counted; anything else is refused.
+// A packed folder is forwarded unchanged, and its contents are counted; anything else is refused.
 func TestCopyOfAPackedFolder(t *testing.T) {
 	dir, name := t.TempDir(), filepath.Join(t.TempDir(), "folder"+filenames.PackedEnding)
 	if err := os.WriteFile(filepath.Join(dir, "a"), make([]byte, 100_000), 0o600); err != nil {
@@ -210,7 +210,7 @@ func TestCopyOfAPackedFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Largest = "" // for plans, which are made of the folder itself
+	want.Largest = "" // for plans, which are made from the folder itself
 	if got, err := Copy(t.Context(), name, &copied); err != nil || got != want || !bytes.Equal(copied.Bytes(), packed.Bytes()) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -222,8 +222,8 @@ func TestCopyOfAPackedFolder(t *testing.T) {
 	}
 }
 
-// Without a .tierignore, .gitignore counts, as git reads it: also below, a later one before an earlier one. What it leaves out is
-// reported.
+// Without a .tierignore, .gitignore counts, with git's rules: in subfolders, too, a later rule overriding an earlier one. What it excludes
+// is reported.
 func TestGitIgnore(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, map[string]string{
@@ -245,7 +245,7 @@ func TestGitIgnore(t *testing.T) {
 	}
 }
 
-// A link that leads outside is refused, unless it stays behind: named as a folder, too.
+// A link that leads outside is refused, unless it is excluded: also if it is named as a folder.
 func TestLinkThatStaysBehind(t *testing.T) {
 	for pattern, good := range map[string]bool{"data": true, "data/": true, "other/": false} {
 		dir := t.TempDir()

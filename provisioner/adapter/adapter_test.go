@@ -51,7 +51,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// Each notice comes once, however often its machine is shown; failures that pass do not end the watch, others do.
+// Each notice is reported once, however often its machine is listed; temporary failures do not end the watch, others do.
 func TestWatch(t *testing.T) {
 	shown := func(id provisioner.InstanceID, state provisioner.State, warned bool) Shown {
 		s := Shown{Instance: provisioner.Instance{ID: id, State: state}}
@@ -106,7 +106,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Machines that cannot be ended stay, others end; a launch that got some has not failed, and one that got none may be tried again.
+// Machines that cannot be ended stay, others end; a launch that got some has not failed, and one that got none may be retried.
 func TestMachines(t *testing.T) {
 	broken, free := errors.New("broken"), 2
 	m := &Machines{Traits: provisioner.Traits{Provider: "own"}, Now: func() time.Time { return time.Unix(100, 5) },

@@ -1,8 +1,8 @@
 // Package provisionertest is the exam that every provisioner.Cloud takes: the contract as an executable test.
 //
 // A cloud's own test makes a Subject and calls Run. Whatever a provider cannot be made to do on request (run out of capacity, evict) is an
-// optional knob of the Subject; parts that need a missing one are skipped and say so. Memory is a small cloud that passes, for testing what
-// is built on clouds.
+// optional knob of the Subject; parts that need a missing one are skipped and say so. Memory is a small cloud that passes, for testing code
+// that is built on clouds.
 //
 // The exam does not know any provider.
 package provisionertest
@@ -49,7 +49,7 @@ type Subject struct {
 // part is one question of the exam.
 type part struct {
 	name string
-	// needs names the knob that the subject lacks for it; "" = none. nil = the part needs none.
+	// needs returns the name of the knob that the subject lacks for it; "" = none. nil = the part needs none.
 	needs func(Subject) string
 	check func(testing.TB, Subject)
 }

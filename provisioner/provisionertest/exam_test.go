@@ -88,11 +88,11 @@ func altered(c provisioner.Cloud, f func(*provisioner.Instance)) func(context.Co
 	}
 }
 
-// TestExamFindsBugs gives the exam to clouds that each break one promise: a part of it must fail.
+// TestExamFindsBugs gives the exam to clouds that each break one promise: one of its parts must fail.
 func TestExamFindsBugs(t *testing.T) {
 	for _, c := range []struct {
 		bug   string
-		part  string // which must find it
+		part  string // the part that must find it
 		breed func(right provisioner.Cloud, s *Subject) mutant
 	}{
 		{"buys again for a used token", "SameTokenSameMachines", buysAgain},
@@ -260,7 +260,7 @@ func dropsNotices(kind provisioner.NoticeKind) func(provisioner.Cloud, *Subject)
 	}
 }
 
-// take returns one part of the exam and collects its failures instead of failing.
+// take runs one part of the exam and returns its failures instead of failing.
 func take(t *testing.T, p part, s Subject) []string {
 	record := &recorder{TB: t}
 	done := make(chan struct{})

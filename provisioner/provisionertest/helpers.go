@@ -171,7 +171,7 @@ func watch(t testing.TB, cloud provisioner.Cloud) (notices <-chan provisioner.No
 	return told, stop
 }
 
-// awaitNotice returns the first notice of a machine that is of the kind. Others pass.
+// awaitNotice returns a machine's first notice of the kind, and skips others.
 func awaitNotice(t testing.TB, s Subject, notices <-chan provisioner.Notice, kind provisioner.NoticeKind, id provisioner.InstanceID) provisioner.Notice {
 	t.Helper()
 	timeout := time.After(s.Patience)

@@ -102,7 +102,7 @@ func (m *Memory) start(r provisioner.Request) (ids []provisioner.InstanceID, err
 	return ids, nil
 }
 
-// leave makes room in a machine's pool.
+// leave frees a machine's place in its pool.
 func (m *Memory) leave(id provisioner.InstanceID) error {
 	for _, one := range m.machines.Live() {
 		if free, limited := m.free[one.Pool]; limited && one.ID == id {

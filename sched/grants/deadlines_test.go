@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// hurry has three jobs come that have 200, 200 and 120 clocks to do by their deadlines, each worker half a clock a second, on eight slots. It returns
-// when each was done.
+// hurry runs three jobs that have 200, 200 and 120 clocks to do by their deadlines, at half a clock a second per worker, on eight slots. It
+// returns when each was done.
 func hurry(t *testing.T, p sched.Policy, crash int) (effects int, ended map[string]float64) {
 	w, ended := newWorld(t, crash), map[string]float64{}
 	comes := map[float64]string{0: "a", 10: "b", 30: "c"}
@@ -44,8 +44,8 @@ func hurry(t *testing.T, p sched.Policy, crash int) (effects int, ended map[stri
 	return w.steps, ended
 }
 
-// Jobs with deadlines: wherever the process is killed, none is lost and none is started twice, no slot is granted twice, and each job is done
-// when it is without a kill; with the scheduler deadline by its deadline.
+// Jobs with deadlines: wherever the process is killed, none is lost and none is started twice, no slot is granted twice, and each job ends
+// when it would without a kill; with the scheduler deadline by its deadline.
 func TestDeadlinesAtEveryCrashPoint(t *testing.T) {
 	for _, p := range []sched.Policy{sched.Deadline{}, sched.Marginal{}, sched.DRF{}, sched.EarlyFeedback{}} {
 		all, want := hurry(t, p, 0)

@@ -13,17 +13,17 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// world is shared hosts with runs, and one process after another that schedules them.
+// world is shared hosts with runs, and successive processes that schedule them.
 type world struct {
 	t       *testing.T
 	hosts   []sched.Host
 	disk    []byte         // the last decision
-	runs    map[string]int // workers that each run was asked to have
+	runs    map[string]int // last requested number of workers of each run
 	held    map[string]int // slots
 	began   map[string]int // how often each was started
 	over    map[string]bool
 	away    map[string]bool // paused by a person
-	back    map[string]bool // resumed by a person, and without a request for another number since: its slots wait in the book
+	back    map[string]bool // resumed by a person, and without a request for another number since: its slots are reserved in the book
 	asked   map[string]Asked
 	rungs   map[string][]float64
 	passed  float64            // seconds since the start
@@ -34,7 +34,7 @@ type world struct {
 	stopped []string // by the scheduler
 	most    int      // runs at a time; 0 = no limit
 	steps   int      // effects so far
-	crash   int      // the effect before which the process is killed; 0 = it is not
+	crash   int      // the effect before which the process is killed; 0 = none
 }
 
 // began is the time at which worlds begin.
@@ -48,7 +48,7 @@ func newWorld(t *testing.T, crash int) *world {
 	return w
 }
 
-// crashes reports whether the process is killed instead of its next effect.
+// crashes reports whether the process is killed before its next effect.
 func (w *world) crashes() bool {
 	w.steps++
 	return w.steps == w.crash
@@ -95,7 +95,7 @@ func (w *world) where(job string) (where []sched.Place) {
 
 func (w *world) now() time.Time { return time.Unix(began+int64(w.passed), 0) }
 
-// process schedules until nothing is to be done, or until it is killed.
+// process schedules until there is nothing to do, or until it is killed.
 func (w *world) process(p sched.Policy) (done bool) {
 	told := map[string]int{}
 	for range 100 {
@@ -121,7 +121,7 @@ func (w *world) process(p sched.Policy) (done bool) {
 		jobs, _ := w.jobs(told)
 		for _, c := range Calls(last, jobs) {
 			quiet = false
-			if w.crashes() { // before the run hears of it
+			if w.crashes() { // before the run receives it
 				return false
 			}
 			switch {
@@ -152,14 +152,14 @@ func (w *world) process(p sched.Policy) (done bool) {
 	return false
 }
 
-// end ends a job, and gives its slots back.
+// end ends a job, and returns its slots.
 func (w *world) end(id string) {
 	w.over[id] = true
 	delete(w.runs, id)
 	delete(w.held, id)
 }
 
-// lose takes the last host away, and what was on it.
+// lose removes the last host with everything on it.
 func (w *world) lose() (lost sched.Host) {
 	lost = w.hosts[len(w.hosts)-1]
 	for _, id := range w.came {
@@ -173,7 +173,7 @@ func (w *world) lose() (lost sched.Host) {
 	return lost
 }
 
-// settle returns what runs do: those with too many slots give one back, those with too few take one. It reports whether nobody did.
+// settle plays the runs: those with too many slots return one, those with too few take one. It reports whether none did.
 func (w *world) settle() (still bool) {
 	still = true
 	for _, id := range slices.Sorted(maps.Keys(w.runs)) {
@@ -190,7 +190,7 @@ func (w *world) settle() (still bool) {
 	return still
 }
 
-// room reports whether a slot of a job's is free: others wait for a host.
+// room reports whether a slot for a job is free: others wait for a host.
 func (w *world) room(job string) bool {
 	used := 0.
 	for id, n := range w.held {
@@ -203,7 +203,7 @@ func (w *world) room(job string) bool {
 	return used+w.asked[job].Unit[0] <= all
 }
 
-// check: what runs have, or may take at any moment, fits on the hosts; and no run is started twice.
+// check: the slots that runs have, or may take at any moment, fit on the hosts; and no run is started twice.
 func (w *world) check() {
 	w.t.Helper()
 	sum := 0
@@ -223,7 +223,7 @@ func (w *world) check() {
 	}
 }
 
-// story has three jobs come and one end; the process that schedules is killed once, before effect crash. It returns how many there were.
+// story has three jobs arrive and one end; the scheduling process is killed once, before effect crash. It returns the number of effects.
 func story(t *testing.T, p sched.Policy, crash int) int {
 	w := newWorld(t, crash)
 	for i, id := range []string{"a", "b", "c"} {
@@ -289,8 +289,8 @@ func story(t *testing.T, p sched.Policy, crash int) int {
 	return w.steps
 }
 
-// The process is killed before and after everything that it does, and another one continues: no job is lost, none is started twice, and
-// no slot is granted twice.
+// The process is killed before and after each of its actions, and another one continues: no job is lost, none is started twice, and no slot
+// is granted twice.
 func TestEveryCrashPoint(t *testing.T) {
 	for _, p := range []sched.Policy{sched.DRF{}, sched.Dorm{Theta1: -1, Theta2: 1}, sched.Marginal{}, sched.Deadline{}} {
 		all := story(t, p, 0)
@@ -303,8 +303,8 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// sweep has six trials come, of which most have a run at a time; those that run reach their next feedback, one after the other, and those
-// that have given it all end. It returns the number of effects, and which trials finished.
+// sweep has six trials arrive, of which at most `most` have a run at a time; running ones reach their next feedback, one after the other,
+// and those that have given all of it end. It returns the number of effects, and which trials finished.
 func sweep(t *testing.T, p sched.Policy, crash, most int) (effects int, finished []string) {
 	w := newWorld(t, crash)
 	w.most = most
@@ -339,8 +339,8 @@ func sweep(t *testing.T, p sched.Policy, crash, most int) (effects int, finished
 	return w.steps, finished
 }
 
-// Schedulers that look at early feedback have the best trials continue at each and stop the others, wherever the process is killed, and
-// however few may have a run at a time. Finished trials count.
+// Schedulers that use early feedback continue the best trials at each feedback and stop the others, wherever the process is killed, and
+// however few may run at a time. Finished trials count.
 func TestSweepAtEveryCrashPoint(t *testing.T) {
 	for _, p := range []sched.Policy{sched.EarlyFeedback{}, sched.H{}, sched.KillWorst{}, sched.ASHA{}, sched.Priority{}} {
 		all, want := sweep(t, p, 0, 6)
@@ -363,7 +363,7 @@ func TestSweepAtEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// Of waiting jobs the first by priority and arrival are admitted; what has begun stays.
+// Waiting jobs are admitted by priority and arrival; what has begun stays.
 func TestAdmit(t *testing.T) {
 	jobs := []Claim{{ID: "a", Arrived: 1}, {ID: "b", Arrived: 2, Began: true}, {ID: "c", Arrived: 3}, {ID: "d", Arrived: 4, Asked: Asked{Priority: 1}}}
 	for most, want := range []string{"b 3", "b 3", "bd 2", "abd 1", "abcd 0", "abcd 0"} {
@@ -390,8 +390,8 @@ func TestGrowthWaitsForSlots(t *testing.T) {
 		held, told int
 		calls      string
 	}{
-		{8, 8, "[{a 4}]"}, // first the one that has too much gets the request
-		{7, 4, "[{b 1}]"}, // then what it has given back is free
+		{8, 8, "[{a 4}]"}, // first the one with too many gets the request
+		{7, 4, "[{b 1}]"}, // then what it has returned is free
 		{4, 4, "[{b 4}]"},
 		{8, -1, "[{a 4}]"},
 		{4, -1, "[{a 4} {b 4}]"},
@@ -414,7 +414,7 @@ func TestGrowthWaitsForSlots(t *testing.T) {
 	}
 }
 
-// A job that cannot be resized keeps what it began with, whichever jobs arrive.
+// A job that cannot be resized keeps its initial number, whichever jobs arrive.
 func TestFixedJobsKeepWhatTheyHave(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	fixed := Asked{Least: 6, Most: 6, Unit: sched.Resources{1}, Fixed: true}
@@ -434,7 +434,7 @@ func TestFixedJobsKeepWhatTheyHave(t *testing.T) {
 	}
 }
 
-// Of hosts that may be bought a policy that looks at prices uses as many as are worth theirs; and it decides again when prices move.
+// Of the hosts on sale a policy that considers prices uses as many as are worth theirs; and it decides again when prices change.
 func TestOnlyHostsWorthTheirPriceAreUsed(t *testing.T) {
 	market := func(price float64) *sched.Market {
 		return &sched.Market{Offers: []sched.Offer{{Tier: sched.Reliable, Slots: 64, Price: .4}, {Tier: sched.Transient, Slots: 64, Price: price}},
@@ -468,8 +468,8 @@ func TestOnlyHostsWorthTheirPriceAreUsed(t *testing.T) {
 	}
 }
 
-// A host that is not worth its price any more is planned without once its paid time is about over, and goes when no job has more than it was
-// granted. One on which a job is that cannot be resized stays.
+// A host that is no longer worth its price is excluded from plans shortly before its paid time ends, and is released when no job has more
+// than its grant. A host with a job that cannot be resized stays.
 func TestHostsNotWorthTheirPriceLeave(t *testing.T) {
 	slots := Slots{There: 2, Hosts: []sched.Host{{ID: "h0", Capacity: sched.Resources{8}}, {ID: "h1", Capacity: sched.Resources{8}}}}
 	at := func(second float64) time.Time { return time.Unix(0, int64(second*1e9)) }

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// A job waits for the ends of others at their measured pace, and for nothing that is not known. What is foreseen is what is decided once the
+// A job waits for others to end, predicted from their measured pace, and for nothing unknown. The forecast is what is decided once the
 // others have ended.
 func TestForesee(t *testing.T) {
 	slots := Slots{Hosts: []sched.Host{{ID: "slots", Capacity: sched.Resources{8}}}, There: 1}
@@ -57,7 +57,7 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// Of outlooks the earliest start is the best, and then the most workers.
+// The best outlook has the earliest start, and then the most workers.
 func TestOutlooksAreOrdered(t *testing.T) {
 	want := []Outlook{{Starts: true, Workers: 4}, {Starts: true, Workers: 2}, {Starts: true, Workers: 8, Wait: 1}, {Policy: "a"}, {Policy: "b"}}
 	got := []Outlook{want[4], want[2], want[3], want[1], want[0]}

@@ -15,8 +15,8 @@ import (
 //go:embed testdata/optuna_tpe.py
 var optunaScript []byte
 
-// The best loss of 64 trials by TPE, by Optuna's TPESampler with its own settings and as many random trials first, and at random. TPE's settings
-// were chosen on the seeds below 200; these are others.
+// The best loss of 64 trials by TPE, by Optuna's TPESampler with its own settings and the same number of random trials first, and at
+// random. TPE's settings were chosen on the seeds below 200; these are others.
 func TestTPEComparedWithOptuna(t *testing.T) {
 	python := os.Getenv("TIERML_TEST_OPTUNA")
 	if python == "" {
@@ -56,7 +56,7 @@ func (o *optuna) best(s Sweep, p problem, together bool) float64 {
 		}
 		tell := [][2]any{}
 		for ; told < known; told++ {
-			var loss any // null where there is no number
+			var loss any // null if it is not a number
 			if !math.IsNaN(losses[told]) {
 				loss = losses[told]
 			}
@@ -121,7 +121,7 @@ func (o *optuna) ask(request map[string]any) (settings map[string]string) {
 // sample are figures of many seeds.
 type sample []float64
 
-// mean with half of its interval of 95 %.
+// mean returns the mean with half of its 95 % interval.
 func (s sample) mean() (mean, half float64) {
 	var sum, squares float64
 	for _, x := range s {

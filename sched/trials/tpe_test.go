@@ -65,8 +65,8 @@ func TestPaperParzenEstimator(t *testing.T) {
 	}
 }
 
-// Section 4.1: l is made of the losses below their quantile gamma, and of what is drawn from l the setting with the greatest l/g is taken, so that
-// the expected improvement, proportional to 1/(gamma + (1-gamma) g/l), is greatest among the candidates.
+// Section 4.1: l is built from the losses below their quantile gamma, and among the settings drawn from l the one with the greatest l/g is
+// chosen, so that the expected improvement, proportional to 1/(gamma + (1-gamma) g/l), is greatest among the candidates.
 func TestPaperExpectedImprovement(t *testing.T) {
 	var results []Result
 	for i, loss := range []float64{5, math.NaN(), 1, 4, 3, 2, 6, 7} {
@@ -93,14 +93,15 @@ func TestPaperExpectedImprovement(t *testing.T) {
 	}
 }
 
-// problem is a function whose least value is 0.
+// problem is a function with minimum 0.
 type problem struct {
 	name   string
 	ranges []Range
 	loss   func(map[string]string) float64
 }
 
-// problems returns a bowl over decades, a curved valley of two settings, a whole number with a list, and one where two thirds of the range diverge.
+// problems returns a bowl over decades, a curved valley of two settings, an integer with a list, and one where two thirds of the range
+// diverge.
 func problems(t *testing.T) []problem {
 	t.Helper()
 	number := func(text string) float64 { v, _ := strconv.ParseFloat(text, 64); return v }
@@ -126,7 +127,7 @@ func problems(t *testing.T) []problem {
 	}
 }
 
-// best returns the lowest loss of a sweep's trials. With TPE there are as many at a time as there may be, or one.
+// best returns the lowest loss of a sweep's trials. With TPE the maximum number run at a time, or one.
 func (p *problem) best(s Sweep, together bool) float64 {
 	s.Ranges = p.ranges
 	least := math.Inf(1)
@@ -147,7 +148,7 @@ func (p *problem) best(s Sweep, together bool) float64 {
 	return least
 }
 
-// With the most trials at a time, TPE's best of 64 is better in the mean of 40 seeds than the best of 64 random draws.
+// With the maximum number of trials at a time, TPE's best of 64 is on average over 40 seeds better than the best of 64 random draws.
 func TestTPEBeatsRandom(t *testing.T) {
 	for _, p := range problems(t) {
 		var ours, random, less sample
@@ -162,7 +163,7 @@ func TestTPEBeatsRandom(t *testing.T) {
 	}
 }
 
-// Trial i waits for the results of all first ones, and for all but First-1 of those before it.
+// Trial i waits for the results of all first trials, and for all but First-1 of the earlier ones.
 func TestReady(t *testing.T) {
 	s := Sweep{Samples: 12, TPE: true}
 	for i, want := range []int{0, 0, 0, 3, 3, 3, 4, 5, 6, 7, 8, 9} {
@@ -175,8 +176,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// A result is the loss at the first rung, also of a trial that failed or was stopped later, and without rungs the loss at the end. One that
-// failed before is the worst; one that was stopped before has none, and nobody waits for it.
+// A result is the loss at the first rung, even of a trial that failed or was stopped later, and without rungs the loss at the end. A trial
+// that failed before is the worst; one that was stopped before has none, and is not waited for.
 func TestDraw(t *testing.T) {
 	s := Sweep{Samples: 16, Seed: 1, TPE: true, Ranges: []Range{rangeOf(t, "x", "0..1.0")}, Rungs: []Rung{{At: 5, Keep: 1}}}
 	at := func(x string) map[string]string { return map[string]string{"x": x} }

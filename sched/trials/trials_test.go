@@ -66,8 +66,8 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// Whatever the order in which trials reach their rungs, the same ones continue: the best by losses that all know only at the end.
-// No decision is taken back, and nobody waits when all have come. EPS, section 4.1: feedback is compared at the same clock.
+// Whatever the order in which trials reach their rungs, the same ones continue: the best by losses that are all known only at the end. No
+// decision is revoked, and no trial waits once all have arrived. EPS, section 4.1: feedback is compared at the same clock.
 func TestDecisionsAreFinal(t *testing.T) {
 	rungs := []trials.Rung{{At: 5, Keep: 6}, {At: 20, Keep: 2}}
 	for seed := range uint64(300) {

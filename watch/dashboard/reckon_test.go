@@ -115,7 +115,7 @@ func checkMoment(t *testing.T, entries []journal.Entry) {
 
 func usd(v market.USD) float64 { return float64(v) / float64(market.Dollar) }
 
-// wallOf returns the wall-clock time up to which a story is told.
+// wallOf returns the wall-clock time that a story has reached.
 func wallOf(entries []journal.Entry) time.Time {
 	told := status.New()
 	for _, e := range entries {
