@@ -176,7 +176,7 @@ func TestCountOfUnequalTypes(t *testing.T) {
 	}
 }
 
-// TestPoolsOfTwoRegions: the plan warns of what a move costs, and that one with reliable machines stays in one region.
+// TestPoolsOfTwoRegions: the plan warns of what a move costs, and that a run buys in one region only.
 func TestPoolsOfTwoRegions(t *testing.T) {
 	in := calm(t)
 	far := in.Pools[0]
