@@ -52,7 +52,7 @@ func TestHost(t *testing.T) {
 func TestEndpoint(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", time.Unix(1_800_000_000, 0).UTC().Format(http.TimeFormat))
-		w.WriteHeader(http.StatusForbidden) // an answer all the same
+		w.WriteHeader(http.StatusForbidden) // still an answer
 	}))
 	defer server.Close()
 	at := func(seconds int64) func() time.Time {
@@ -70,7 +70,7 @@ func TestEndpoint(t *testing.T) {
 		"no server": {"http://127.0.0.1:1", at(0), doctor.Failed, "does not answer"},
 		"nonsense":  {"::", at(0), doctor.Failed, "no address"},
 	} {
-		if status, words := c.status, "fetch"; name == "agrees" || name == "no server" { // the same server refuses to give a program
+		if status, words := c.status, "fetch"; name == "agrees" || name == "no server" { // the same server refuses to return a program
 			if name == "agrees" {
 				status, words = doctor.Failed, "403 Forbidden"
 			}

@@ -12,7 +12,7 @@ import (
 // awsProgram is Debian's; a version manager may put another one before it in the path.
 const awsProgram = "/usr/bin/aws"
 
-// TestAWSCommandLine lets a foreign client use the API.
+// TestAWSCommandLine uses the API through a foreign client.
 func TestAWSCommandLine(t *testing.T) {
 	if _, err := os.Stat(awsProgram); err != nil {
 		t.Skip("the AWS command line is not installed: apt-get install awscli")

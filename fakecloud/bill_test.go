@@ -80,7 +80,7 @@ func TestBill(t *testing.T) {
 	}
 }
 
-// A cloud that continues with the records of a killed one pays what was due when that was last alive, once.
+// A cloud that continues with a killed one's records charges what was due when that one was last alive, once.
 func TestBillOfTwoClouds(t *testing.T) {
 	records, err := ReadRecords(strings.NewReader(lifeRecords + `{"t":"2014-04-01T09:00:00Z","kind":"open"}` + "\n"))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBoto3 makes the first calls of other people's programs with Python's client: testdata/clients.py.
+// TestBoto3 makes the first calls of other people's programs with the Python client: testdata/clients.py.
 func TestBoto3(t *testing.T) {
 	python := ""
 	for _, p := range []string{"python3", "/usr/bin/python3"} { // a version manager may put another one before Debian's

@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// TestMain also is the cloud that TestKilledCloud kills.
+// TestMain also plays the cloud that TestKilledCloud kills.
 func TestMain(m *testing.M) {
 	if lines := os.Getenv(neighbourArgs); lines != "" {
 		ask(lines)
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 var spotPool = market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: "c3.xlarge", Class: market.Spot}
 
-// testConfig sells one type at 5 cents, from an hour after t0 on at a dollar. Market time is wall-clock time.
+// testConfig sells one type at 5 cents, and for a dollar from an hour after t0 on. Market time is wall-clock time.
 func testConfig() Config {
 	book, err := market.Rules("ec2-2017")
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *testCloud) query(pairs ...string) string {
 	return string(body)
 }
 
-// launch buys spot machines for a dime and gives their ids.
+// launch buys spot machines for a dime and returns their ids.
 func (c *testCloud) launch(count int) []string {
 	c.t.Helper()
 	n := strconv.Itoa(count)
@@ -132,7 +132,7 @@ func (c *testCloud) instance(id string) InstanceView {
 	return InstanceView{}
 }
 
-// wind lets market time pass at once.
+// wind advances market time at once.
 func (c *testCloud) wind(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,7 +319,7 @@ func TestProcessThatEndsItself(t *testing.T) {
 	}
 }
 
-// aliveNotZombie looks past processes not waited for yet: an orphan's parent is not ours to wake.
+// aliveNotZombie ignores processes not waited for yet: we cannot make an orphan's parent wait.
 func aliveNotZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -372,7 +372,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 	c.awaitState(id, "terminated")
 }
 
-// runVictim is a cloud in a process of its own. It prints its endpoint.
+// runVictim runs a cloud in its own process. It prints its endpoint.
 func runVictim(dir string) {
 	c := testConfig()
 	c.Records, c.LogDir = filepath.Join(dir, "cloud.jsonl"), dir

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Machines of fewer vCPUs than this computer has cores have as many cores, and spread over all.
+// Machines with fewer vCPUs than this computer has cores get that many cores, spread over all.
 func TestCoresOfMachines(t *testing.T) {
 	c := cores{all: []int{2, 3, 5, 7}}
 	first, second := c.take(2), c.take(1)
@@ -21,7 +21,7 @@ func TestCoresOfMachines(t *testing.T) {
 	}
 }
 
-// A program finds its machine's cores, and the cloud keeps its own.
+// A program is limited to its machine's cores, and the cloud keeps its own.
 func TestProcessIsHeldToCores(t *testing.T) {
 	all := coresHere()
 	if len(all) < 2 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What a killed cloud has left is removed by the next one, but for homes in which a process lives, or which were made just now; the last machine takes the
-// folder of all with it.
+// What a killed cloud left is removed by the next one, except homes in which a process lives, or which were just created; the last machine
+// removes the common folder.
 func TestHomesOfKilledClouds(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	root := homesOf(os.TempDir(), os.Getuid())

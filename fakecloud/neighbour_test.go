@@ -16,11 +16,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// neighbourArgs in the environment makes this program ask for addresses, one a line as METHOD ADDRESS BODY, and print what
-// is answered.
+// neighbourArgs in the environment makes this program request addresses, one per line as METHOD ADDRESS BODY, and print the answers.
 const neighbourArgs = "FAKECLOUD_TEST_ASK"
 
-// ask is what another user's program does.
+// ask plays another user's program.
 func ask(lines string) {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	for line := range strings.Lines(lines) {
@@ -50,14 +49,14 @@ func ask(lines string) {
 // nobody is a user that owns nothing.
 const nobody = 65534
 
-// askAs has another user ask, and gives the answers.
+// askAs makes requests as another user, and returns the answers.
 func askAs(t *testing.T, uid uint32, requests []string) []string {
 	t.Helper()
 	self, err := os.ReadFile(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := os.MkdirTemp("", "neighbour-") // t.TempDir is closed to others
+	folder, err := os.MkdirTemp("", "neighbour-") // other users cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +83,8 @@ func askAs(t *testing.T, uid uint32, requests []string) []string {
 	return answers
 }
 
-// Another user of the host starts no machine, ends none, and reads neither user data nor what the control paths show. The
-// same requests of the cloud's own user are answered.
+// Another user of the host can start no machine, end none, and read neither user data nor the control paths. The same requests by the
+// cloud's own user are answered.
 func TestAnotherUserOfTheHost(t *testing.T) {
 	if !sameuser.Supported {
 		t.Skip("this system does not tell whose a connection is: run it on Linux")
@@ -163,7 +162,7 @@ func refusedToNeighbours(t *testing.T, c *testCloud, requests []string) {
 	}
 }
 
-// A machine finds neither credentials nor settings of the cloud's user: its environment and its home are its own.
+// A machine finds neither credentials nor settings of the cloud's user: it has its own environment and home.
 func TestMachinesHaveAHomeOfTheirOwn(t *testing.T) {
 	home := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(home, ".aws"), 0o700); err != nil {

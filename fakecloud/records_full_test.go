@@ -25,7 +25,7 @@ func (d *smallDisk) Write(p []byte) (int, error) {
 
 func (d *smallDisk) Close() error { return nil }
 
-// A record of which the disk has taken a part is written to its end before the next one.
+// A record that the disk has accepted in part is completed before the next one.
 func TestRecordsOnAFullDisk(t *testing.T) {
 	disk := &smallDisk{room: 50}
 	w := &recorder{file: disk}

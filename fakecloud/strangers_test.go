@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
-// A web page cannot have a browser of this host launch machines: EC2's requests are forms, which pages may send anywhere.
+// A web page cannot make a browser on this host launch machines: EC2's requests are forms, which pages may send anywhere.
 func TestWebPagesLaunchNothing(t *testing.T) {
 	c := run(t, nil)
 	ids := c.launch(1)
@@ -56,7 +56,7 @@ func TestWebPagesLaunchNothing(t *testing.T) {
 	}
 }
 
-// Garbage, headers without an end and oversized bodies are refused, at the API and at the metadata; others are served.
+// Garbage, headers without an end and oversized bodies are refused, by the API and the metadata service; others are served.
 func TestFakeCloudRefusesGarbage(t *testing.T) {
 	c := run(t, nil)
 	ids := c.launch(1)
@@ -84,7 +84,7 @@ func TestFakeCloudRefusesGarbage(t *testing.T) {
 	c.launch(1)
 }
 
-// metadataOf returns where a machine's metadata is, once it is served.
+// metadataOf returns the address of a machine's metadata, once it is served.
 func (c *testCloud) metadataOf(id string) string {
 	c.t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -96,7 +96,8 @@ func (c *testCloud) metadataOf(id string) string {
 	return ""
 }
 
-// A machine's own processes read its metadata. What they start in a session of its own, as programs are, cannot, even if it knows the address.
+// A machine's own processes can read its metadata. Their children in a session of their own, as programs are, cannot, even if they know the
+// address.
 func TestProgramsReachNoMetadata(t *testing.T) {
 	if !sameuser.Supported {
 		t.Skip("this system does not tell whose a connection is: run it on Linux")

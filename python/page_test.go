@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/python/pythontest"
 )
 
-// site is where a program runs as on a machine.
+// site is an environment in which a program runs as on a machine.
 type site struct {
 	dir string
 	env []string
@@ -61,7 +61,7 @@ func (s *site) reached(t *testing.T, step string) {
 	}
 }
 
-// notice warns the program, once it is at a step.
+// notice warns the program, once it has reached a step.
 func (s *site) notice(t *testing.T, step string) {
 	t.Helper()
 	s.reached(t, step)
@@ -99,7 +99,7 @@ func TestPythonPage(t *testing.T) {
 	}
 }
 
-// throughNotice runs a program to its end, and another time, slower, with a notice after some steps. Both end with the same result.
+// throughNotice runs a program to its end, and again, slowed down, with a notice after some steps. Both end with the same result.
 func throughNotice(t *testing.T, interpreter, code, slow string) {
 	t.Helper()
 	last := func(out *strings.Builder) string { // libraries print more
@@ -131,7 +131,7 @@ func throughNotice(t *testing.T, interpreter, code, slow string) {
 	}
 }
 
-// beforeTrainers is what the page's trainers take as given. A step takes SLOW seconds.
+// beforeTrainers defines what the page's trainers assume. A step takes SLOW seconds.
 const beforeTrainers = `
 import hashlib, os, time
 import tierml, torch
@@ -155,7 +155,7 @@ optimizer = torch.optim.AdamW(model.parameters())
 data = [{"x": torch.full((4,), i / 60), "labels": torch.ones(4)} for i in range(60)]
 `
 
-// The page's trainers, with the libraries themselves.
+// The page's trainers, with the real libraries.
 func TestTrainersOnThePage(t *testing.T) {
 	if os.Getenv("TIERML_TORCH") == "" {
 		t.Skip("importing torch takes seconds: make test-programs does it")
@@ -168,7 +168,7 @@ func TestTrainersOnThePage(t *testing.T) {
 			before += "from transformers import TrainingArguments\nargs = TrainingArguments(tierml.state(), max_steps=60, save_steps=20, save_total_limit=1, per_device_train_batch_size=1, report_to='none', use_cpu=True, disable_tqdm=True)\n"
 		case strings.Contains(b.Text, "lightning"):
 			before = "import lightning\n" + strings.Replace(beforeTrainers, "BASE", "lightning.LightningModule", 1)
-			before += "data, torch.nn.functional.dropout = torch.utils.data.DataLoader(data[:1] * 60), lambda x: x\n" // Lightning begins an epoch's data again, and keeps no random generators
+			before += "data, torch.nn.functional.dropout = torch.utils.data.DataLoader(data[:1] * 60), lambda x: x\n" // Lightning restarts an epoch's data, and does not save random generators
 		}
 		code := before + b.Text + "\n" + after
 		throughNotice(t, interpreter, code, "import os; os.environ['SLOW'] = '0.05'\n"+code)
@@ -188,7 +188,7 @@ func TestPythonPageWithTorch(t *testing.T) {
 	}
 }
 
-// The page's script is a plain loop where TierML is not.
+// Without TierML the page's script is a plain loop.
 func TestReplicasPage(t *testing.T) {
 	if os.Getenv("TIERML_TORCH") == "" {
 		t.Skip("importing torch takes seconds: make test-programs does it")

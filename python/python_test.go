@@ -23,7 +23,7 @@ func TestPackage(t *testing.T) {
 	unittest(t, pythontest.Interpreter(t, "numpy"), "tests.test_tierml", "tests.test_batches", "tests.test_diloco")
 }
 
-// The same with torch: a transformer comes out the same, byte for byte; ranks agree on their snapshots.
+// The same with torch: a transformer is the same, byte for byte; ranks agree on their snapshots.
 func TestTorch(t *testing.T) {
 	if os.Getenv("TIERML_TORCH") == "" {
 		t.Skip("importing torch takes seconds: make test-programs does it")
@@ -31,7 +31,7 @@ func TestTorch(t *testing.T) {
 	unittest(t, pythontest.Interpreter(t, "numpy", "torch"), "tests.test_torch")
 }
 
-// What machines get is the package, and it can be imported from there.
+// Machines get the package, and can import it.
 func TestWrite(t *testing.T) {
 	interpreter := pythontest.Interpreter(t)
 	dir := filepath.Join(t.TempDir(), "lib")

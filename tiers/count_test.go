@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The rule by a table: each row is a number of equal cuts, and the count that the last one calls for.
+// The rule as a table: each row is a number of equal cuts, and the resulting count.
 func TestCount(t *testing.T) {
 	rule := CountRule{High: 3, Low: 0.5, Calm: 4, Gain: 0.1}
 	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -57,7 +57,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// A machine whose hours are paid goes when one ends, and not when it is too late for that.
+// A machine billed by the hour is released when an hour ends, unless it is too late for that.
 func TestCountGivesBackAtTheEndOfAPaidHour(t *testing.T) {
 	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	paid := epoch.Add(time.Hour)

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// drawHistory lays a job out again and again, as members come and go, and hands each step to f.
+// drawHistory repeatedly lays out a job, as members join and leave, and passes each step to f.
 func drawHistory(t *rapid.T, f func(now Layout, members []Member, next Layout)) {
 	now := empty(rapid.IntRange(1, 24).Draw(t, "partitions"), rapid.IntRange(1, 24).Draw(t, "splits"))
 	members := fleet(0, rapid.IntRange(0, 3).Draw(t, "reliable"))
@@ -42,7 +42,7 @@ func drawHistory(t *rapid.T, f func(now Layout, members []Member, next Layout)) 
 	}
 }
 
-// The same arguments give the same layout, in whatever order the members come; and they are not changed.
+// The same arguments give the same layout, in any order of the members, and are not changed.
 func TestNextIsAFunction(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawHistory(t, func(now Layout, members []Member, next Layout) {
@@ -58,7 +58,7 @@ func TestNextIsAFunction(t *testing.T) {
 	})
 }
 
-// A layout that suits its members stays as it is.
+// A layout that suits its members stays unchanged.
 func TestNextIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawHistory(t, func(_ Layout, members []Member, next Layout) {
@@ -69,8 +69,8 @@ func TestNextIsIdempotent(t *testing.T) {
 	})
 }
 
-// Everything has a place on a member that may have it, as long as there is one; and no member could hand an item to
-// another one that would have less to carry than it.
+// Everything is assigned to a member that may have it, if there is one; and no member could pass an item to another one that would then
+// have less than it.
 func TestNextPlacesEverythingEvenly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawHistory(t, func(_ Layout, members []Member, next Layout) {
@@ -95,7 +95,7 @@ func TestNextPlacesEverythingEvenly(t *testing.T) {
 	})
 }
 
-// uneven returns what is wrong with a spread; "" when nothing is.
+// uneven returns what is wrong with a spread; "" if nothing is.
 func uneven(ids []ps.ServerID, members []Member, may func(Member) bool, weight func(Member) int) string {
 	held := map[ps.ServerID]int{}
 	for _, id := range ids {
@@ -122,7 +122,7 @@ func uneven(ids []ps.ServerID, members []Member, may func(Member) bool, weight f
 	return ""
 }
 
-// No more items move than an even spread takes: compared with all even spreads there are, on small cases.
+// No more items move than an even spread requires: compared with all even spreads, on small cases.
 func TestNextMovesAsLittleAsCanBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := rapid.IntRange(1, 9).Draw(t, "items")
@@ -154,7 +154,7 @@ func TestNextMovesAsLittleAsCanBe(t *testing.T) {
 	})
 }
 
-// fewestMoves tries every way to share out items that is even, and gives how many must move for the best.
+// fewestMoves tries every even way to distribute items, and returns the minimum number of moves.
 func fewestMoves(items int, members []Member, held []int) int {
 	least := math.MaxInt
 	counts := make([]int, len(members))
@@ -193,7 +193,7 @@ func BenchmarkNext128(b *testing.B) {
 	}
 }
 
-// Preferred owners serve if they are reliable members that stay, and reliable machines serve at all; otherwise the layout is as it was.
+// Preferred owners serve if they are reliable members that stay, and reliable machines serve at all; otherwise the layout is unchanged.
 func TestPrefer(t *testing.T) {
 	members := fleet(2, 2)
 	leaving := slices.Clone(members)
@@ -226,7 +226,7 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
-// Splits follow rates: a machine so slow that all would wait for one split of its gets none, and alone it gets all.
+// Splits follow rates: a machine so slow that all would wait for its only split gets none, and alone it gets all.
 func TestSlowMembersGetNoSplits(t *testing.T) {
 	members := fleet(1, 4)
 	for i := range members {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// clocks feeds a gauge n clocks of the same load, in the stage that it selects itself.
+// clocks feeds a gauge n clocks of the same load, in the stage that it selects.
 func (g *Gauge) clocks(n int, u Usage) (changes []string) {
 	for range n {
 		if why := g.Clock(g.Floor(), u, DefaultLoadRule()); why != "" {
@@ -44,7 +44,7 @@ func TestLoadRaisesTheStageAfterThreeClocks(t *testing.T) {
 	}
 }
 
-// Falling back needs the lower threshold, for longer, and room in the stage below; and each time twice as long.
+// Falling back requires the lower threshold, for longer, and room in the stage below; and each time twice as long.
 func TestLoadLetsTheStageFall(t *testing.T) {
 	var g Gauge
 	rule := DefaultLoadRule()
@@ -66,8 +66,8 @@ func TestLoadLetsTheStageFall(t *testing.T) {
 	}
 }
 
-// A raise after which clocks are longer is taken back, with both lengths, and is not tried again for a while, twice as long each time;
-// clocks of another fleet are not compared.
+// A raise that lengthens clocks is reverted, with both lengths, and is not tried again for a while, twice as long each time; clocks of
+// another fleet are not compared.
 func TestLongerClocksTakeTheStageBack(t *testing.T) {
 	rule, high := DefaultLoadRule(), Usage{Network: 0.9}
 	var g Gauge
@@ -115,7 +115,7 @@ func TestLongerClocksTakeTheStageBack(t *testing.T) {
 	}
 }
 
-// Whatever the load does, the stage does not flap: n clocks see at most log2(n/Fall+1) falls, and two raises more.
+// Whatever the load, the stage does not flap: n clocks see at most log2(n/Fall+1) falls, and two raises more.
 func TestStagesDoNotFlap(t *testing.T) {
 	rule := DefaultLoadRule()
 	rapid.Check(t, func(t *rapid.T) {

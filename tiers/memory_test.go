@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// The contract, Data and memory: owner = state + undo layer + pending (+ slots), backup = two cuts; plus what is staged.
+// The contract, Data and memory: owner = state + undo layer + pending (+ slots), backup = two cuts; plus staged contributions.
 func TestReliableMemory(t *testing.T) {
 	add := ps.Table{Name: "x", Rows: 1000, Cols: 94} // 400 bytes a row with its overhead
 	for _, c := range []struct {

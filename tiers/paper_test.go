@@ -23,7 +23,7 @@ func fleet(transient, reliable int) []Member {
 	return members
 }
 
-// empty returns a layout in which nothing has a place yet.
+// empty returns a layout without any assignments.
 func empty(partitions, splits int) Layout {
 	return Layout{
 		Route:  ps.Route{Owner: make([]ps.ServerID, partitions), Backup: make([]ps.ServerID, partitions)},
@@ -31,12 +31,12 @@ func empty(partitions, splits int) Layout {
 	}
 }
 
-// first lays a job out on a fleet for the first time: 64 partitions and 256 splits.
+// first lays out a job on a fleet for the first time: 64 partitions and 256 splits.
 func first(transient, reliable int) Layout {
 	return Next(empty(64, 256), fleet(transient, reliable), DefaultThresholds())
 }
 
-// holders returns the different ids of a list, sorted.
+// holders returns the distinct ids of a list, sorted.
 func holders(ids []ps.ServerID) []ps.ServerID {
 	out := slices.Clone(ids)
 	slices.Sort(out)
@@ -147,8 +147,8 @@ func TestPaperBulkRevocationReturnsToTheReliableMachines(t *testing.T) {
 	expect(t, "workers", l.Worker, union(working))
 }
 
-// Section 3.3, partial revocation: partitions go to surviving ActivePSs, or to surviving transient machines that were
-// none, so that half of those that are left serve. What the survivors serve stays.
+// Section 3.3, partial revocation: partitions go to surviving ActivePSs, or to other surviving transient machines, so that half of the
+// survivors serve. Partitions that survivors serve stay.
 func TestPaperPartialRevocationMovesPartitionsToSurvivors(t *testing.T) {
 	before := first(8, 1)
 	members := fleet(8, 1)
@@ -165,7 +165,7 @@ func TestPaperPartialRevocationMovesPartitionsToSurvivors(t *testing.T) {
 	}
 }
 
-// Footnote 7: where there is no reliable machine, the others serve.
+// Footnote 7: without a reliable machine, the others serve.
 func TestPaperWithoutReliableMachinesTheOthersServe(t *testing.T) {
 	for n := 1; n < 5; n++ {
 		l := first(n, 0)

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// clocks feeds a profiler clocks of one length, in each of which every partition but those left out takes its time.
+// clocks feeds a profiler clocks of one length, in each of which every partition except the omitted ones takes its time.
 func clocks(p *Profiler, n int, length time.Duration, serving []time.Duration, silent ...ps.Partition) (news int) {
 	for range n {
 		for i, took := range serving {
@@ -23,14 +23,14 @@ func clocks(p *Profiler, n int, length time.Duration, serving []time.Duration, s
 	return news
 }
 
-// A profile is known after a window of clocks, and is news again when it has changed by more than a quarter for two windows.
+// A profile is known after a window of clocks, and is reported again when it has changed by more than a quarter for two windows.
 func TestProfileFollowsWhatIsMeasured(t *testing.T) {
 	p := NewProfiler(2, Profile{})
 	serving := []time.Duration{30 * time.Millisecond, 20 * time.Millisecond}
 	if n := clocks(p, profiled-1, time.Second, serving); n != 0 || p.Profile().Known() {
 		t.Fatalf("%d profiles of too few clocks: %+v", n, p.Profile())
 	}
-	p.Served(ps.Serving{Partition: 2, Took: time.Hour, Clocks: 1}) // a node that lies harms nothing
+	p.Served(ps.Serving{Partition: 2, Took: time.Hour, Clocks: 1}) // a node's false report does no harm
 	p.Served(ps.Serving{Partition: 0, Took: -time.Hour, Clocks: 1})
 	if n := clocks(p, 1, time.Hour, serving); n != 1 { // one long clock is no trend
 		t.Fatalf("%d profiles of a whole window", n)
@@ -56,7 +56,7 @@ func TestProfileFollowsWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// An agent that does not measure leaves the job without a profile, and the profiler without a growing list.
+// An agent that does not measure leaves the job without a profile, and the profiler's list does not grow.
 func TestNoProfileWithoutEveryPartition(t *testing.T) {
 	p := NewProfiler(2, Profile{})
 	serving := []time.Duration{time.Millisecond, time.Millisecond}

@@ -16,8 +16,8 @@ func served(l Layout) map[ps.ServerID]int {
 	return n
 }
 
-// A server that is added takes one partition from each of the others in turn, round-robin, and a server that is removed
-// gives its own away in the same manner: counts stay even, and nothing else moves.
+// An added server takes one partition from each of the others in turn, round-robin, and a removed server gives away its own in the same
+// way: counts stay even, and nothing else moves.
 func TestServersTakeAndGiveInTurn(t *testing.T) {
 	members := fleet(12, 1)
 	before := Arrange(empty(60, 60), members, Stage2, 5)
@@ -47,7 +47,7 @@ func TestServersTakeAndGiveInTurn(t *testing.T) {
 	}
 }
 
-// A number of servers holds in every stage, as far as there are machines.
+// A number of servers applies in every stage, as far as there are machines.
 func TestNumberOfServers(t *testing.T) {
 	for _, c := range []struct {
 		stage         Stage

@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// spreadByLooking is spread as its rule is put: each item goes to the first member that would hold least, from the first that
-// holds most, all members being looked at each time.
+// spreadByLooking implements spread's rule literally: each item goes to the first member that would hold least, from the first that holds
+// most, looking at all members each time.
 func spreadByLooking(now []ps.ServerID, members []Member, weight func(Member) float64) []ps.ServerID {
 	next := make([]ps.ServerID, len(now))
 	if len(members) == 0 {
@@ -89,7 +89,7 @@ func TestSpreadTakesTheFirstOfEach(t *testing.T) {
 		}
 		now := make([]ps.ServerID, items)
 		for i := range now {
-			now[i] = ps.ServerID(fmt.Sprint(r.IntN(len(members) + 3))) // of some that are gone, too
+			now[i] = ps.ServerID(fmt.Sprint(r.IntN(len(members) + 3))) // includes some that are gone
 		}
 		weight := func(m Member) float64 { return float64(m.VCPU) }
 		if got, want := spread(now, members, weight), spreadByLooking(now, members, weight); !slices.Equal(got, want) {

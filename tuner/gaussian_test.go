@@ -35,7 +35,7 @@ func ownScales(d int) []int {
 	return scales
 }
 
-// Mean, variance and marginal likelihood at given hyper-parameters, and the likelihood found, compared with scikit-learn's
+// Mean, variance and marginal likelihood at given hyper-parameters, and the maximum found, compared with scikit-learn's
 // (testdata/gaussian.py).
 func TestGaussianProcessAgreesWithScikitLearn(t *testing.T) {
 	var o oracle
@@ -91,7 +91,7 @@ func TestLogImprovementAgreesWithScipy(t *testing.T) {
 	}
 }
 
-// The slopes compared with finite differences, at places where the oracle's optimum is not.
+// The slopes compared with finite differences, away from the oracle's optimum.
 func TestSlopes(t *testing.T) {
 	var o oracle
 	readJSON(t, "gaussian.json", &o)
@@ -114,7 +114,7 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// What a log-normal time saves, compared with its integral.
+// The expected saving of a log-normal time, compared with its integral.
 func TestSaving(t *testing.T) {
 	for _, c := range []struct{ mean, variance, least float64 }{{3, .25, 20}, {3, .01, 10}, {0, 1, 5}} {
 		sum, sd := 0., math.Sqrt(c.variance)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Section IV-A, equations 3 to 5, on losses that follow the bound exactly: H is found, and the clocks left are equation 4's.
+// Section IV-A, equations 3 to 5, on losses that follow the bound exactly: H is found, and the number of clocks left is equation 4's.
 func TestPaperProgressEstimate(t *testing.T) {
 	// d = the first of the five losses, as that is their maximum and less than twice the loss before; the following losses solve
 	// j = H/l log(d/l) for H = 40.
@@ -71,7 +71,7 @@ func TestProgressInterval(t *testing.T) {
 		for _, end := range []float64{.5, .95} {
 			target := smooth(losses[:int(end*float64(len(losses)))])
 			reached := slices.IndexFunc(losses, func(l float64) bool { return l <= target }) + 1
-			for k := range losses { // the first clock from which the smoothed loss is there, which one lucky clock is not
+			for k := range losses { // the first clock with the smoothed loss, which one lucky clock does not reach
 				if k >= 5 && smooth(losses[:k+1]) <= target {
 					reached = k + 1
 					break

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The six nodes of figure 5 in small: servers among them, threads, pieces, precision, backups at once.
+// The six nodes of figure 5 on a small scale: the number of servers, threads, piece size, precision and order.
 var nodes = Space{Knobs: []Knob{
 	{Name: "servers", Low: 1, High: 5, Whole: true, Technique: "model"},
 	{Name: "threads", Low: 1, High: 16, Whole: true, Log: true, Technique: "settings"},
@@ -19,8 +19,8 @@ var nodes = Space{Knobs: []Knob{
 	{Name: "order", Choices: []string{"rows", "columns", "mixed"}, Technique: "settings"},
 }}
 
-// paceOf returns the seconds per clock of a setting, without noise: a ratio with its best between, threads that get in each other's way,
-// a piece size with a valley. The worst is about 15 times the best.
+// paceOf returns a setting's seconds per clock, without noise: a ratio with an optimum in between, threads that compete, a piece size with
+// a valley. The worst is about 15 times the best.
 func paceOf(x Setting) float64 {
 	workers := 6 - x[0]
 	t := 4/workers/math.Min(x[1], 5) + .05*x[1] + 1.2/x[0]*(1-.4*x[3]) + .02*math.Pow(math.Log2(x[2])-15, 2)

@@ -19,7 +19,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Every declaration can be resolved from itself: defaults lie within their limits and names differ.
+// Every declaration can be resolved with its own defaults, which lie within their limits, and names differ.
 func TestDeclarations(t *testing.T) {
 	for _, kind := range Registry() {
 		given := apps.Params{}

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Some split reads as many rows as LeastRows says in one of its clocks, with any number of splits and batches.
+// Some split reads at least LeastRows rows in one of its clocks, with any number of splits and batches.
 func TestLeastRows(t *testing.T) {
 	data := map[string]string{"sparse": sparse()}
 	for name, e := range examples() {
@@ -39,7 +39,7 @@ func TestLeastRows(t *testing.T) {
 	}
 }
 
-// sparse is examples with few features of many.
+// sparse returns examples with few of many features.
 func sparse() string {
 	var b strings.Builder
 	for i := range 30 {
@@ -72,7 +72,7 @@ func prepared(t *testing.T, app, data string, splits, batches int) (apps.Program
 	return p, files
 }
 
-// mostRows returns the most rows of each table that any split asks for in a clock.
+// mostRows returns the maximum number of rows of each table that any split needs in a clock.
 func mostRows(t *testing.T, p apps.Program, files splitmem.Files, splits, clocks int) []uint64 {
 	t.Helper()
 	most := make([]uint64, len(p.Tables()))

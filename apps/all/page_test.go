@@ -65,8 +65,7 @@ func TestSettingsOnThePage(t *testing.T) {
 	}
 }
 
-// settings leaves out what is known with the same default. Limits are left to the messages about values beyond
-// them.
+// settings omits params that are known with the same default. Limits are left to the messages about values beyond them.
 func settings(params, known []apps.Param) []byte {
 	var b bytes.Buffer
 	b.WriteString("| setting | default | what it is |\n|---|---|---|\n")
@@ -86,7 +85,7 @@ func settings(params, known []apps.Param) []byte {
 	return b.Bytes()
 }
 
-// example is a small data set and what its Python calls the same data.
+// example is a small data set in our format and in Python's.
 type example struct {
 	data   string
 	python map[string]any
@@ -146,7 +145,7 @@ func sections(t *testing.T) map[string]string {
 	return blocks
 }
 
-// The lines of Python on the page predict what tierml predict predicts.
+// The page's lines of Python make the same predictions as tierml predict.
 func TestPythonOnThePage(t *testing.T) {
 	python := os.Getenv("PYTHON")
 	if python == "" {
@@ -196,7 +195,7 @@ func TestPythonOnThePage(t *testing.T) {
 	}
 }
 
-// predict trains a model, saves it, and predicts the data that it was trained on.
+// predict trains a model, saves it, and predicts its training data.
 func predict(t *testing.T, app, data, path string) apps.Predictions {
 	t.Helper()
 	kind, files := find(t, app), splitmem.Files{}

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// child moves every float by its place, or a multiple of that, and does a part of the steps.
+// child moves every float by its index, or a multiple of that, and does some of the steps.
 type child struct {
 	floats, done int
 	times        float32
@@ -33,7 +33,7 @@ func (c *child) Round(_ context.Context, o apps.Order, give func([]float32)) (ap
 	return apps.Delivery{Steps: min(c.done, o.Steps), Loss: 6, Losses: 3}, delta, nil
 }
 
-// rows are a worker's: copies of what a split needs.
+// rows are a worker's copies of the rows that a split needs.
 type rows struct {
 	values, gradients map[ps.Key][]float32
 }
@@ -56,7 +56,7 @@ func newProgram(t *testing.T, terms apps.Terms, params apps.Params) *program {
 
 var terms = apps.Terms{Every: 10, Rate: 0.7, Momentum: 0.9, Steps: 95, Floats: 200, Replicas: 4}
 
-// round does a clock of some splits as a worker would, and returns what each delivered.
+// round does a clock of some splits as a worker would, and returns each split's delivery.
 func round(t *testing.T, p *program, c ps.Clock, ids ...ps.Split) []*rows {
 	t.Helper()
 	p.Begin(t.Context(), c, ids)
@@ -80,7 +80,7 @@ func round(t *testing.T, p *program, c ps.Clock, ids ...ps.Split) []*rows {
 	return out
 }
 
-// A model of 130 floats lies in the first rows; each row has its part of the delta, times the weight, and the weight.
+// A model of 130 floats fills the first rows; each row has its part of the delta, times the weight, and the weight.
 func TestRowsAreRangesOfTheModel(t *testing.T) {
 	p := newProgram(t, terms, nil)
 	if table := p.Tables()[0]; table.Cols != 65 || table.Rows != 4 || table.Rule.Check() != nil {
@@ -104,8 +104,8 @@ func TestRowsAreRangesOfTheModel(t *testing.T) {
 	}
 }
 
-// Of several splits a machine computes its own and passes the others, so that nobody waits for what others left; what it takes over of the clock
-// that it has done passes, too.
+// A machine with several splits computes its own and passes over the others, so that nobody waits for unfinished work; a split that it
+// takes over in the clock that it has just done is passed over, too.
 func TestMachineComputesOneReplica(t *testing.T) {
 	p := newProgram(t, terms, nil)
 	c := &child{floats: 130, done: 10}
@@ -128,14 +128,14 @@ func TestMachineComputesOneReplica(t *testing.T) {
 		want  []ps.Split
 	}{
 		{1, []ps.Split{2}, []ps.Split{2}},
-		{1, []ps.Split{0}, nil},              // of a machine that was lost
+		{1, []ps.Split{0}, nil},              // of a lost machine
 		{2, []ps.Split{0, 2}, []ps.Split{2}}, // its own
 		{3, []ps.Split{0, 2, 3}, []ps.Split{2}},
 		{4, []ps.Split{0, 3}, []ps.Split{0}}, // its own was taken
 		{5, []ps.Split{0, 3}, []ps.Split{0}},
 		{6, []ps.Split{0}, []ps.Split{0}},
 		{-7, []ps.Split{0}, nil}, // announced, but others have not delivered theirs
-		{6, []ps.Split{1}, nil},  // of a machine that was lost
+		{6, []ps.Split{1}, nil},  // of a lost machine
 		{7, []ps.Split{0, 1}, []ps.Split{0}},
 		{3, []ps.Split{0, 3}, []ps.Split{0}}, // after a roll-back
 		{3, []ps.Split{3}, nil},
@@ -185,7 +185,7 @@ func TestDetailThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// A narrow transport keeps back what it rounds off, and delivers it later; in deterministic jobs a delivery is a function of its delta alone.
+// A narrow transport keeps rounding errors, and delivers them later; in deterministic jobs a delivery depends only on its delta.
 func TestRoundedDeltas(t *testing.T) {
 	for _, transport := range []string{"bf16", "int8"} {
 		for _, deterministic := range []bool{false, true} {

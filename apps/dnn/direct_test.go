@@ -34,7 +34,7 @@ func weightsOf(p *Program, tables apps.Rows) (all []float32) {
 	return all
 }
 
-// In place or by splits and servers' rules: the same steps, with every optimizer.
+// In place, or by splits and servers' rules: the steps are the same, with every optimizer.
 func TestDirectTakesTheStepsOfTheServers(t *testing.T) {
 	for _, name := range optimizerNames {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// rings is n points in three rings around the origin, which no line divides, with some features that are seldom there.
+// rings returns n points in three rings around the origin, which no line separates, with some rarely present features.
 func rings(n int) string {
 	var b strings.Builder
 	stream := apps.NewStream(1, 2, 3)
@@ -79,7 +79,7 @@ func (m trained) errorRate(t testing.TB) float64 {
 
 func (m trained) weights() []float32 { return weightsOf(m.program, m.trainer) }
 
-// deep is small, and has all that a network can have.
+// deep is small, and uses every feature of networks.
 var deep = apps.Params{"hidden": 20, "hidden_2": 12, "hidden_3": 8, "batches": 4, "step": 0.1}
 
 func TestHiddenLayersFindRings(t *testing.T) {
@@ -152,7 +152,7 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// A clock is the same step, but for rounding, whatever the number of splits.
+// A clock is the same step, except for rounding, with any number of splits.
 func TestSplitsDoNotMatter(t *testing.T) {
 	for _, clocks := range []int{1, 2, 9} {
 		one := train(t, Networks(), deep, 1, 1, clocks).weights()
@@ -166,8 +166,8 @@ func TestSplitsDoNotMatter(t *testing.T) {
 	}
 }
 
-// Without noise from float32 in the way: the change of a clock is the last one's, times momentum, less the gradient's
-// step, which a run without momentum and penalty gives.
+// Without float32 noise: the change of a clock is the previous one's, times momentum, less the gradient's step, which a run without
+// momentum and penalty gives.
 func TestMomentumAndPenalty(t *testing.T) {
 	params := func(momentum, l2 float64) apps.Params {
 		return apps.Params{"momentum": momentum, "l2": l2, "batches": 1, "step": 0.01, "decay": 0}
@@ -213,7 +213,7 @@ func TestThreadsDoNotMatter(t *testing.T) {
 	}
 }
 
-// recorded hands out random rows and remembers which were used.
+// recorded returns random rows and remembers which were used.
 type recorded struct {
 	rows, gradients map[ps.Key][]float32
 	used            map[ps.Key]bool
@@ -400,7 +400,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A run that began before AdaGrad was the default continues with what it began with.
+// A run that began before AdaGrad was the default continues with its original optimizer.
 func TestFormer(t *testing.T) {
 	for _, c := range []struct {
 		kind        Kind
@@ -417,7 +417,7 @@ func TestFormer(t *testing.T) {
 	}
 }
 
-// No split reads fewer rows than LeastRows says in all of its clocks.
+// For each table, some split reads at least LeastRows rows in some clock.
 func TestLeastRows(t *testing.T) {
 	files, dataset := prepare(t, Networks(), rings(60), 3)
 	made, err := Networks().New(apps.Params{"hidden": 20, "hidden_2": 12, "batches": 2}, dataset)

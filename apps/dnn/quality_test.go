@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// mnist is a folder with the public MNIST test images, which are not part of the repository; tests skip without.
+// mnist is a folder with the public MNIST test images, which are not part of the repository; tests are skipped without them.
 const mnist = "../../../shared/data/ml/mlr"
 
 func prepareMNIST(t testing.TB, k Kind, splits int, seed uint64) (splitmem.Files, apps.Dataset) {
@@ -63,7 +63,7 @@ func TestMNISTAccuracy(t *testing.T) {
 	}{{Softmax(), 320, 0.90}, {Networks(), 480, 0.94}} {
 		var accuracies []float64
 		splits := []int{1, 64}
-		if os.Getenv("TIERML_ALL_APPLICATIONS") == "" { // TestDirectTakesTheStepsOfTheServers; make -C lab quality sets it
+		if os.Getenv("TIERML_ALL_APPLICATIONS") == "" { // TestDirectTakesTheStepsOfTheServers covers it; make -C lab quality sets it
 			splits = nil
 		}
 		for _, splits := range splits {
@@ -117,7 +117,7 @@ func BenchmarkMNIST(b *testing.B) {
 	}
 }
 
-// The kernel alone, as no data set is needed: an example of 150 features that are there.
+// Only the kernel, which needs no data set: an example with 150 features present.
 func BenchmarkLearn(b *testing.B) {
 	for _, sizes := range [][]int{{784, 10}, {784, 128, 10}, {784, 256, 128, 10}} {
 		b.Run(fmt.Sprint(sizes), func(b *testing.B) {

@@ -31,7 +31,7 @@ func TestReadBagOfWords(t *testing.T) {
 	}
 }
 
-// TestBagOfWordsBeyondMemory reads a collection that fits in memory, and the same one by files: in any order and with repeats.
+// TestBagOfWordsBeyondMemory reads a collection in memory, and the same one through files: in any order and with repeats.
 func TestBagOfWordsBeyondMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	text := []byte("400\n90\n5000\n")
@@ -53,7 +53,7 @@ func TestBagOfWordsBeyondMemory(t *testing.T) {
 	}
 }
 
-// readBag gives documents that stay after Close, and can be compared.
+// readBag returns documents that stay valid after Close, and can be compared.
 func readBag(t *testing.T, data []byte, maxBad int, limit int64) (Bag, error) {
 	bag, err := readBagOfWords("f", bytes.NewReader(data), maxBad, limit)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestReadVocabulary(t *testing.T) {
 	}
 }
 
-// Whatever is read is in order and within the vocabulary, and reads back the same when it is written again.
+// Whatever is read is in order and within the vocabulary, and is the same when written and read again.
 func FuzzReadBagOfWords(f *testing.F) {
 	f.Add([]byte(smallBag), 0)
 	f.Add([]byte("2\n2\n3\n2 1 1\n1 1 1\n2 1 1\n"), 1)
@@ -129,7 +129,8 @@ func FuzzReadBagOfWords(f *testing.F) {
 	})
 }
 
-// TestReadBag: documents as text, as a column of a table, in LDA-C and counted from 0. The words of text are those of scikit-learn's CountVectorizer.
+// TestReadBag: documents as text, as a column of a table, in LDA-C and counted from 0. The words of text are split as by scikit-learn's
+// CountVectorizer.
 func TestReadBag(t *testing.T) {
 	for name, c := range map[string]struct {
 		text    string

@@ -20,7 +20,7 @@ func smallRatings() []Rating {
 	return []Rating{{1, 7, 0.25, 4}, {1, 9, 3, 3}, {2, 7, -1.5, 2}}
 }
 
-// list gives ratings with their ids.
+// list returns ratings with their ids.
 func (r Ratings) list() (all []Rating) {
 	for u, id := range r.Users {
 		for _, one := range r.Rated[r.Start[u]:r.Start[u+1]] {
@@ -138,7 +138,7 @@ func TestBadLinesMayBeLeftOut(t *testing.T) {
 	}
 }
 
-// Whatever is read is sorted, free of repeats and finite, and reads back the same when it is written again.
+// Whatever is read is sorted, free of repeats and finite, and is the same when written and read again.
 func FuzzReadRatings(f *testing.F) {
 	f.Add([]byte(small), 0)
 	f.Add([]byte("196\t242\t3\t881250949\n"), 0)
@@ -167,7 +167,7 @@ func FuzzReadRatings(f *testing.F) {
 	})
 }
 
-// A stream that breaks off in a line ends with its own reason, and not with that of half a line.
+// A stream that breaks off within a line fails with its own error, not with one about half a line.
 func TestBrokenStreams(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {

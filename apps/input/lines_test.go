@@ -12,8 +12,7 @@ import (
 	"testing/iotest"
 )
 
-// A file of many pieces is read as one of a single piece would be: the same ratings, the same lines in messages, wherever the
-// pieces begin.
+// A file of many pieces is read like a single piece: the same ratings, the same line numbers in messages, wherever the pieces begin.
 func TestManyPieces(t *testing.T) {
 	const lines = 4 * pieceSize / 10
 	text := func(special int, line string) string {
@@ -80,7 +79,7 @@ func TestBlocksOfManyPieces(t *testing.T) {
 	}
 }
 
-// Numbers are those of strconv, to the last bit.
+// Numbers equal strconv's, to the last bit.
 func TestNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	texts := []string{"", "-", "+", ".", "-.", "1.", ".5", "-0", "+7", "1e3", "0x1p-2", "inf", "nan", "1_0", "1..2", "--1", "1-", "000000000000000001"}
@@ -90,7 +89,7 @@ func TestNumbers(t *testing.T) {
 			text = text[:at] + "." + text[at:]
 		}
 		texts = append(texts, []string{"", "-", "+"}[r.IntN(3)]+text)
-		// The middle between two float32, and next to it: what must not be rounded twice.
+		// The midpoint between two float32, and its neighbours: these must not be rounded twice.
 		x := math.Float32frombits(0x3f800000 + r.Uint32()>>8)
 		middle := (float64(x) + float64(math.Nextafter32(x, 9))) / 2
 		texts = append(texts, strconv.FormatFloat(middle, 'f', 1+r.IntN(16), 64))

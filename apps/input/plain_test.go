@@ -12,7 +12,7 @@ func TestPlain(t *testing.T) {
 		"a,b\r1,2\r":         "a,b\n1,2\n",
 		"a,b\r\n1,2\r\n":     "a,b\r\n1,2\r\n",
 		"a,b\n1,\"x\ry\"\n":  "a,b\n1,\"x\ry\"\n",
-		"\x00\x00\x08\x01\r": "\x00\x00\x08\x01\r", // pictures
+		"\x00\x00\x08\x01\r": "\x00\x00\x08\x01\r", // images
 		"[a],b\n1,2\n":       "[a],b\n1,2\n",
 		"":                   "",
 		"{\"a\": 1, \"b\": {\"c\": \"x, y\"}}\n{\"a\": null, \"d\": [1, 2]}\n": "a,b.c,d\n1,\"x, y\",\n,,\"[1, 2]\"\n",
@@ -76,7 +76,7 @@ func TestOldLineEnds(t *testing.T) {
 	}
 }
 
-// A number with a sign of money or of a share is no word: a column would be as many words as there are rows.
+// A number with a currency or percent sign does not count as a word: a column would have as many words as rows.
 func TestNumbersWithSigns(t *testing.T) {
 	for cell, want := range map[string]float32{"$0.5": .5, "-$12": -12, "€3": 3, "£ 7": 7, "12%": 12, "-0.5 %": -.5, "$1000.25": 1000.25,
 		`"$1,234.50"`: 1234.5, `"12,345,678"`: 12345678, "5 €": 5, "2024-01-02": 19724, "01/02/2024": 19724, "2.1.2024": 19724, "2024-01-02 12:00:00": 19724.5,

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// TestRatingsBeyondMemory reads ratings that fit in memory, and the same ones by files: with users that fill several ranges, one
-// user larger than a range, and repeats.
+// TestRatingsBeyondMemory reads ratings in memory, and the same ones through files: with users that fill several ranges, one user larger
+// than a range, and repeats.
 func TestRatingsBeyondMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var text strings.Builder
@@ -52,8 +52,8 @@ func TestRatingsBeyondMemory(t *testing.T) {
 	}
 }
 
-// TestRatingsOfOtherForms reads what people have as pandas and scipy do:
-// headers in any order, ids that are texts, quotes, blanks, LibFM, MatrixMarket, no ratings, repeats.
+// TestRatingsOfOtherForms reads people's files as pandas and scipy do: headers in any order, text ids, quotes, blanks, LibFM, MatrixMarket,
+// no ratings, repeats.
 func TestRatingsOfOtherForms(t *testing.T) {
 	for name, c := range map[string]struct {
 		text         string
@@ -115,7 +115,7 @@ func TestRatingsOfOtherForms(t *testing.T) {
 	}
 }
 
-// TestReadRatingsWithoutHeader: numbers alone are ratings, whatever stands between them.
+// TestReadRatingsWithoutHeader: lines of only numbers are ratings, whatever separates them.
 func TestReadRatingsWithoutHeader(t *testing.T) {
 	for _, separator := range []string{" ", "\t", ",", ";"} {
 		text := strings.ReplaceAll("7 3 4.5\n7 1 2\n2 3 1\n", " ", separator)

@@ -38,7 +38,7 @@ func TestReadLIBSVM(t *testing.T) {
 	}
 }
 
-// TestReadLIBSVMInAnyOrder: indices in any order, and a query id, which is left out.
+// TestReadLIBSVMInAnyOrder: indices in any order, and a query id, which is ignored.
 func TestReadLIBSVMInAnyOrder(t *testing.T) {
 	want, err := ReadLIBSVM("f", strings.NewReader("1 2:3 5:1 9:4\n-1 1:2\n"), 0)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestReadLIBSVMInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestReadLIBSVMFromZero: one index 0 says that all indices count from 0; for a prediction the model says it.
+// TestReadLIBSVMFromZero: a single index 0 means that all indices count from 0; for a prediction the model determines it.
 func TestReadLIBSVMFromZero(t *testing.T) {
 	got, err := ReadLIBSVM("f", strings.NewReader("1 1:3 4:1\n-1:0.5 3:4 0:2\n"), 0)
 	want := Sparse{Labels: []float64{1, -1}, Start: []int{0, 2, 4}, Index: []uint32{1, 4, 0, 3}, Value: []float32{3, 1, 2, 4}, Features: 5, ZeroBased: true, Weighted: 1}
@@ -188,7 +188,7 @@ func TestReadTable(t *testing.T) {
 	}
 }
 
-// A table of many parts is the same as its rows.
+// A table read in many parts has the same rows.
 func TestReadLongTable(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("a,b,c\n")
@@ -207,7 +207,7 @@ func TestReadLongTable(t *testing.T) {
 	}
 }
 
-// valuesOf returns the values of a column by row; NaN: nothing is there.
+// valuesOf returns a column's values by row; NaN: the cell is empty.
 func valuesOf(table Table, column int) []float32 {
 	values := make([]float32, table.Rows)
 	for row := range values {
@@ -266,7 +266,7 @@ func cellsOf(table Table) string {
 	return strings.Join(all, " ")
 }
 
-// TestTablesOfOtherForms: separators, line numbers, no header, missing cells and text, each as an independent reading has it.
+// TestTablesOfOtherForms: separators, line numbers, no header, missing cells and text, each compared with an independent reader.
 func TestTablesOfOtherForms(t *testing.T) {
 	var names, text strings.Builder
 	names.WriteString("who,x,y\n")
@@ -424,10 +424,10 @@ func FuzzReadTable(f *testing.F) {
 	})
 }
 
-// All rows decide what a column is, not the first.
+// All rows determine a column's kind, not the first.
 func TestNumbersAmongWords(t *testing.T) {
 	for cells, numbers := range map[string]bool{
-		"None 1 2": true, "NA 1 None": true, "nan - 2": true, "? None 7": true, "x 1 2": false, "1 2 x": false, // a mistake in its line
+		"None 1 2": true, "NA 1 None": true, "nan - 2": true, "? None 7": true, "x 1 2": false, "1 2 x": false, // an error in its line
 		"None a b": false, "a None b": false, "1 2 3+ 0 3+": false, "A1 2 B7": false, "1_1 1_2 2_1": false, "0x1 0x2": false, "None None": false,
 	} {
 		rows := "y,z\n"

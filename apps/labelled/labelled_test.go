@@ -30,7 +30,7 @@ func prepare(t testing.TB, text string, cut apps.Cut) (splitmem.Files, apps.Data
 	return files, dataset
 }
 
-// sparse is n vectors that tell their line: the label is 1 or -1, feature 0 is the line number.
+// sparse returns n vectors that identify their line: the label is 1 or -1, feature 0 is the line number.
 func sparse(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -39,7 +39,7 @@ func sparse(n int) string {
 	return b.String()
 }
 
-// gather lists all examples by rank as text, of those to train on and of those held out.
+// gather lists all examples by rank as text: training and held-out ones.
 func gather(t *testing.T, task *Task, files splitmem.Files) (train, test []string) {
 	t.Helper()
 	byRank := map[string]map[uint32]string{"train": {}, "test": {}}
@@ -181,7 +181,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// The images file is recognised by its bytes, its labels by its name.
+// The image file is recognised by its bytes, its label file by its name.
 func TestImages(t *testing.T) {
 	images := "\x00\x00\x08\x03\x00\x00\x00\x03\x00\x00\x00\x01\x00\x00\x00\x02" + "\x00\xff" + "\x33\x00" + "\x00\x00"
 	labels := "\x00\x00\x08\x01\x00\x00\x00\x03\x07\x01\x07"
@@ -242,8 +242,8 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-// The largest eigenvalue of a Gram matrix that can be told by hand: with features (2, 0) and (0, 2) it is X'X/n =
-// diag(2, 2) without the constant, and with it the matrix [[2 0 1] [0 2 1] [1 1 1]], whose largest is 3.
+// The largest eigenvalue of a Gram matrix, computed by hand: with features (2, 0) and (0, 2) it is X'X/n = diag(2, 2) without the constant,
+// and with it the matrix [[2 0 1] [0 2 1] [1 1 1]], whose largest is 3.
 func TestCurvature(t *testing.T) {
 	_, dataset := prepare(t, "1 1:2\n-1 2:2\n", apps.Cut{Splits: 1})
 	data, err := dataOf(dataset)
@@ -321,7 +321,7 @@ func FuzzReadSplit(f *testing.F) {
 	f.Add(sample().encode(nil))
 	f.Add((&splitFile{id: 3, train: examples{start: []int{0}}, test: examples{start: []int{0}}}).encode(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 4 { // let contents past the checksum, so that the checks behind it are tried
+		if len(data) > 4 { // let contents past the checksum, so that the checks behind it run
 			body := data[:len(data)-4]
 			data = binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, castagnoli))
 		}
@@ -352,7 +352,7 @@ func encoded(t *testing.T, m model.Model, inputs int, data string) (rows []strin
 	return rows, labels
 }
 
-// A data file is encoded by the columns' names, in any order, with or without the target; what is unknown or missing counts for nothing.
+// A data file is encoded by the columns' names, in any order, with or without the target; unknown and missing columns are ignored.
 func TestEncoding(t *testing.T) {
 	_, dataset := prepare(t, "town,age,price\nb,1,10\na,3,20\nb,5,30\na,3,40\n", apps.Cut{Splits: 1})
 	task, err := Regression(dataset, nil)
@@ -390,7 +390,7 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
-// Numbered features beyond the model's are left out, and images need no labels.
+// Numbered features beyond the model's are ignored, and images need no labels.
 func TestEncodingOfNumberedFeatures(t *testing.T) {
 	_, dataset := prepare(t, "1 1:1 2:3\n-1 1:2\n", apps.Cut{Splits: 1})
 	task, err := Classification(dataset, nil)

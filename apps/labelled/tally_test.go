@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// The figures are those of scikit-learn's accuracy_score, recall_score, f1_score and roc_auc_score (of two classes, with ties; of three
-// by average="macro" and multi_class="ovr").
+// The figures equal those of scikit-learn's accuracy_score, recall_score, f1_score and roc_auc_score (for two classes, with ties; for three
+// with average="macro" and multi_class="ovr").
 func TestTally(t *testing.T) {
 	two := NewTally([]string{"no", "yes"})
 	for i, score := range []float64{-2, -1.5, -1, -.5, .2, .2, .2, 1.5, -1, -3} {

@@ -19,7 +19,7 @@ func newDirect(t *testing.T, p *Program, files splitmem.Files, seed uint64, thre
 	return trainer.(*direct)
 }
 
-// The counts agree with the topics of the tokens after every clock, and no thread leaves a trace.
+// The counts agree with the tokens' topics after every clock, and the threads do not affect them.
 func TestDirectCounts(t *testing.T) {
 	for _, batches := range []int{1, 3} {
 		files, dataset := prepare(t, apps.Cut{Splits: 4, Holdout: 0.2, Seed: 1})
@@ -103,8 +103,8 @@ func checkDirect(t *testing.T, d *direct) {
 	}
 }
 
-// In place or as on machines, a model is as good.  With some seeds the chain rests for long with words of both halves in
-// each topic; these two are not among them.
+// In place or as on machines, models are equally good. With some seeds the chain stays long in a state with words of both halves in each
+// topic; these two are not among them.
 func TestDirectIsAsGood(t *testing.T) {
 	files, dataset := prepare(t, apps.Cut{Splits: 3, Holdout: 0.2, Seed: 1})
 	p := program(t, apps.Params{"topics": 2, "alpha_sum": 1}, dataset)

@@ -24,7 +24,7 @@ import (
 
 const smallDocuments, smallWords = 60, 30
 
-// small is documents that use the first or the last half of the vocabulary, so that there are two topics to find.
+// small returns documents that use the first or the last half of the vocabulary, so there are two topics to find.
 func small() string {
 	var b strings.Builder
 	entries := 0
@@ -186,7 +186,7 @@ func TestCountsSumToTokens(t *testing.T) {
 	}
 }
 
-// checkSlots makes the counts anew from the topics of the tokens.
+// checkSlots recomputes the counts from the tokens' topics.
 func checkSlots(t *testing.T, p *Program, files splitmem.Files, rows apps.Rows) {
 	t.Helper()
 	words := make([]int32, p.corpus.Words*p.topics)
@@ -286,7 +286,7 @@ func modelBytes(t testing.TB, p *Program, trainer *local.Trainer, files splitmem
 	return b.Bytes()
 }
 
-// recorder is rows of zeros that record the requests.
+// recorder returns rows of zeros and records the requests.
 type recorder map[ps.Key][]float32
 
 func (r recorder) Row(k ps.Key) []float32 {

@@ -90,7 +90,7 @@ func readPlda(t *testing.T, path string, words int, alpha, beta float64) *Topics
 	return topicsFromCounts(counts, topics, alpha, beta)
 }
 
-// topicsFromCounts makes a model of counts that any program made: n_kw in rows of topics by word, and the priors.
+// topicsFromCounts makes a model from any program's counts: n_kw in rows of topics by word, and the priors.
 func topicsFromCounts(wordTopic []int32, topics int, alpha, beta float64) *Topics {
 	t := &Topics{counts: counts{alpha: alpha, beta: beta}}
 	totals := make([]int32, topics)
@@ -101,7 +101,7 @@ func topicsFromCounts(wordTopic []int32, topics int, alpha, beta float64) *Topic
 	return t
 }
 
-// perplexity measures documents that the model was not trained on. Their words have the numbers of its vocabulary.
+// perplexity evaluates documents that the model was not trained on. Their words have the numbers of its vocabulary.
 func perplexity(t *Topics, bag input.Bag) (perplexity float64, tokens int64, err error) {
 	if bag.Words != t.words {
 		return 0, 0, fmt.Errorf("documents of %d words, a model of %d", bag.Words, t.words)

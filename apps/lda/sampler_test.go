@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dense returns the plain sampler's weights of a token, whose topic the counts leave out.
+// dense returns the plain sampler's weights for a token, whose topic is excluded from the counts.
 func dense(document []int32, row, totals []int32, alpha, beta float64, words int) []float64 {
 	weights := make([]float64, len(totals))
 	for k := range weights {
@@ -19,7 +19,7 @@ func dense(document []int32, row, totals []int32, alpha, beta float64, words int
 	return weights
 }
 
-// state is counts that fit each other, with one word open in a sampler.
+// state is consistent counts, with one word open in a sampler.
 type state struct {
 	document, row, totals []int32
 }
@@ -48,7 +48,7 @@ func (s state) sampler(alpha, beta float64, words int, seed uint64) (*sampler, *
 	return draws, d
 }
 
-// Every topic is drawn as often as the plain sampler's weights say, and the probability that a draw reports is theirs.
+// Every topic is drawn as often as the plain sampler's weights say, and draws report those probabilities.
 func TestDrawsAsTheDenseSampler(t *testing.T) {
 	const alpha, beta, words, draws = 0.3, 0.05, 50, 4000
 	rapid.Check(t, func(t *rapid.T) {
@@ -91,7 +91,7 @@ func TestDrawsAsTheDenseSampler(t *testing.T) {
 	})
 }
 
-// What the sampler keeps from token to token is what would come out anew.
+// The sums that the sampler keeps from token to token equal recomputed ones.
 func TestKeptSumsAreTheCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// table is n rows of two numbers, noise that says nothing, a word and what follows from all but the noise.
+// table returns n rows of two numbers, irrelevant noise, a word and a result that depends on all but the noise.
 func table(n int) string {
 	var b strings.Builder
 	b.WriteString("a,b,noise,town,y\n")
@@ -30,7 +30,7 @@ func table(n int) string {
 	return b.String()
 }
 
-// vectors is n sparse vectors of wide features, of two classes that a line nearly divides.
+// vectors returns n sparse vectors of wide features, of two classes that a line nearly separates.
 func vectors(n int) string {
 	var b strings.Builder
 	stream := apps.NewStream(4, 5, 6)
@@ -72,7 +72,7 @@ func TestSlopesFollowTheLosses(t *testing.T) {
 	}
 }
 
-// Small data against the oracles, which runs wherever the tests run.
+// Small data compared with the oracles, everywhere the tests run.
 func TestSmallObjectives(t *testing.T) {
 	for _, name := range []string{"linear", "ridge", "lasso", "robust"} {
 		files, dataset := small(t, name, 5)
@@ -145,7 +145,7 @@ func TestThreadsDoNotMatter(t *testing.T) {
 	}
 }
 
-// recorded hands out rows of zeros and remembers which were used.
+// recorded returns rows of zeros and remembers which were used.
 type recorded struct {
 	rows map[ps.Key][]float32
 	used map[ps.Key]bool
@@ -165,8 +165,8 @@ func given(keys []ps.Key) recorded {
 	return r
 }
 
-// A batch is a function of the split, the clock and the rows, uses exactly the rows that it asks for, and changes no
-// row that is only evaluated.
+// A batch is a function of the split, the clock and the rows, uses exactly the rows that it requests, and changes no row that is only
+// evaluated.
 func TestRunIsPureAndNeedsAreExact(t *testing.T) {
 	files, dataset := small(t, "logistic", 40)
 	p, err := kind(t, "logistic").New(nil, dataset)
@@ -278,7 +278,7 @@ func TestExport(t *testing.T) {
 	if want := `["a","b","noise","town=bath","town=hull","town=york"]`; back.Metadata["features"] != want {
 		t.Errorf("features %s, want %s", back.Metadata["features"], want)
 	}
-	// A prediction from the file alone, of what table says y is at a = 0.5, b = 0 in hull.
+	// A prediction from the file alone, for y of table at a = 0.5, b = 0 in hull.
 	raw := []float32{0.5, 0, 0, 0, 1, 0}
 	score := bias.Float[0]
 	for j, x := range raw {

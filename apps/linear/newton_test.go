@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/apps/splitmem"
 )
 
-// noisy generates two classes, or numbers, of features of very different sizes.
+// noisy generates two classes, or numbers, from features on very different scales.
 func noisy(rare bool) string {
 	r := rand.New(rand.NewPCG(3, 4))
 	var b strings.Builder
@@ -59,8 +59,8 @@ func directly(t testing.TB, p *Program, files splitmem.Files, threads int) *newt
 	return n
 }
 
-// Newton's method ends at the minimum, of each loss, with each penalty, with rare classes and features of any size: plain gradient
-// steps from there find nothing that is much better.
+// Newton's method ends at the minimum, for each loss and penalty, with rare classes and features on any scale: plain gradient steps from
+// there improve almost nothing.
 func TestNewtonFindsTheMinimum(t *testing.T) {
 	for _, rare := range []bool{false, true} {
 		files, dataset := prepare(t, "noisy", strings.NewReader(noisy(rare)), apps.Cut{Splits: 3, Holdout: 0.1, Seed: 1})
@@ -90,10 +90,10 @@ func TestNewtonFindsTheMinimum(t *testing.T) {
 	}
 }
 
-// anyRows hides what the tables are.
+// anyRows hides the tables' type.
 type anyRows struct{ apps.Rows }
 
-// descended continues by gradient steps that each feature's own curvature scales, as long as they help.
+// descended continues with gradient steps scaled by each feature's own curvature, as long as they help.
 func descended(n *newton) float64 {
 	at, trial := n.at, state{point: slices.Clone(n.at.point), gradient: make([]float64, len(n.at.point)), diagonal: make([]float64, len(n.at.point))}
 	at.point, at.gradient, at.diagonal = slices.Clone(at.point), slices.Clone(at.gradient), slices.Clone(at.diagonal)
@@ -130,7 +130,7 @@ func TestNewtonAndThreads(t *testing.T) {
 	}
 }
 
-// The rule of the servers has other tables; the model is the same.
+// The servers' rule has other tables; the model is the same.
 func TestNewtonForServersTables(t *testing.T) {
 	files, dataset := prepare(t, "noisy", strings.NewReader(noisy(false)), apps.Cut{Splits: 2, Seed: 1})
 	var weights [][]float32

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// dense is the training data as an oracle wants it: rows with a constant 1 at their end.
+// dense is the training data as an oracle needs it: rows with a constant 1 at the end.
 type dense struct {
 	rows  [][]float64
 	goals []float64
@@ -83,8 +83,8 @@ func (d dense) weighted(weights []float64, l2 float64) []float64 {
 	return eliminate(a)
 }
 
-// eliminate is Gauss and Jordan's elimination with pivots from the diagonal. Where nothing is left of one, the
-// columns depend on each other, as the indicators of a column's words do with the constant, and its weight is 0.
+// eliminate is Gauss-Jordan elimination with pivots from the diagonal. If a pivot vanishes, the columns are dependent, as the indicators of
+// a column's words are with the constant, and its weight is 0.
 func eliminate(a [][]float64) []float64 {
 	n := len(a)
 	used := make([]bool, n)

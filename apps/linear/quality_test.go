@@ -97,7 +97,7 @@ func (m trained) objective(t testing.TB) float64 {
 	return f
 }
 
-// Which fifth is held out moves the accuracy by some 0.004, so that the mean of five seeds is examined.
+// The choice of the held-out fifth changes the accuracy by some 0.004, so the mean of five seeds is examined.
 func TestA9aAccuracy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short is given, and this trains for some ten seconds: leave -short out")

@@ -12,13 +12,13 @@ import (
 
 var ruledNames = methodNames[proximal:]
 
-// The servers' proximal steps lead to the minimum that averaging finds, and leave out the same weights.
+// The servers' proximal steps find the same minimum as averaging, and leave out the same weights.
 func TestServersRulesFindTheMinimum(t *testing.T) {
 	for _, name := range []string{"linear", "ridge", "lasso", "robust", "logistic", "svm"} {
 		files, dataset := small(t, name, 5)
 		params := apps.Params{}
 		if kind(t, name).loss.classifies() {
-			params["l2"] = 0.01 // with next to none the minimum is far away
+			params["l2"] = 0.01 // with almost none the minimum is far away
 		}
 		best := train(t, kind(t, name), params, files, dataset, 1000)
 		for _, optimizer := range ruledNames {
@@ -55,13 +55,13 @@ func TestServersRulesDoNotDependOnSplits(t *testing.T) {
 	}
 }
 
-// Gradients that come clocks late, all or as it happens, lead to the same objective.
+// Gradients that arrive clocks late, all or at random, lead to the same objective.
 func TestStaleGradients(t *testing.T) {
 	const clocks = 600
 	for _, name := range []string{"linear", "ridge", "lasso", "robust", "logistic", "svm"} {
 		files, dataset := small(t, name, 8)
 		params := kind(t, name).StaleDefaults()
-		if kind(t, name).l2 != 0 { // the default, which is less for this many examples, takes more clocks
+		if kind(t, name).l2 != 0 { // the default, which is lower for this many examples, takes more clocks
 			params["l2"] = 0.01
 		}
 		p, err := kind(t, name).program(params, dataset)
@@ -86,7 +86,7 @@ func TestStaleGradients(t *testing.T) {
 	}
 }
 
-// trainLate does what splits and servers do, where a split's gradient of a clock is of the weights some clocks before.
+// trainLate acts as splits and servers do, with gradients computed from the weights of some clocks before.
 func trainLate(t *testing.T, p *Program, files splitmem.Files, clocks ps.Clock, lag func(ps.Clock, ps.Split) ps.Clock) float64 {
 	t.Helper()
 	tables := p.Tables()
@@ -152,7 +152,7 @@ func (r lateRows) seen(tables []ps.Table, c ps.Clock) lateRows {
 	return seen
 }
 
-// late is rows as they were, and one sum of gradients for all splits.
+// late has the rows as they were, and one sum of gradients for all splits.
 type late struct{ rows, gradients lateRows }
 
 func (l late) Row(k ps.Key) []float32      { return l.rows[k.Table][k.Row] }

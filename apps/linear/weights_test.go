@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// rare is a table in which one class of two has 19 of 200 examples.
+// rare returns a table in which one class of two has 19 of 200 examples.
 func rare() string {
 	var b strings.Builder
 	b.WriteString("a,b,class\n")
@@ -24,7 +24,7 @@ func rare() string {
 	return b.String()
 }
 
-// Balanced classes find the rare one. Weights and figures are those of scikit-learn's LogisticRegression(C=1, class_weight=...) on
+// Balanced classes find the rare one. Weights and figures equal those of scikit-learn's LogisticRegression(C=1, class_weight=...) on
 // standardised columns, and of its metrics.
 func TestClassWeights(t *testing.T) {
 	files, dataset := prepare(t, "rare", strings.NewReader(rare()), apps.Cut{Splits: 2, Seed: 1})

@@ -15,8 +15,8 @@ import (
 // toy is an application of one table with one shared row and one row per split. Each split adds its number
 // to the shared row twice, and records in its own row what it saw the second time.
 type toy struct {
-	amount float32 // added to the shared row besides the split's number
-	greedy bool    // use a row that was not requested
+	amount float32 // added to the shared row in addition to the split's number
+	greedy bool    // uses a row that was not requested
 }
 
 var shared = ps.Key{Table: 0, Row: 0}
@@ -72,7 +72,7 @@ func TestStepSumsDifferencesOfIsolatedSplits(t *testing.T) {
 		if got, want := trainer.Row(shared)[0], float32(c*2*(0+1+2)); got != want {
 			t.Errorf("clock %d: shared row is %v, want %v", c, got, want)
 		}
-		for id := range 3 { // the folded state before the clock, the split's own update, and nobody else's
+		for id := range 3 { // the folded state before the clock and the split's own update, but no other split's
 			own := trainer.Row(ps.Key{Row: ps.RowID(1 + id)})[1]
 			if want := float32((c-1)*6 + id); own != want {
 				t.Errorf("clock %d: split %d saw %v, want %v", c, id, own, want)
@@ -136,7 +136,7 @@ func TestFirstSplitsErrorIsReported(t *testing.T) {
 	}
 }
 
-// tally counts in an int32 table, beyond what a float32 can.
+// tally counts in an int32 table, beyond the precision of a float32.
 type tally struct{ toy }
 
 func (tally) Tables() []ps.Table {
@@ -207,7 +207,7 @@ func (s descentSplit) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error
 	return apps.Stats{}, nil
 }
 
-// The splits' gradients are summed, and the rule continues where there is none.
+// The splits' gradients are summed, and the rule continues where there are none.
 func TestRule(t *testing.T) {
 	trainer, err := New(descent{}, ps.Schema{Splits: 3}, text)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/apps"
 )
 
-// lines writes rows.
+// lines returns a header and n rows.
 func lines(head string, n int, row func(i int) string) string {
 	var b strings.Builder
 	b.WriteString(head)
@@ -19,7 +19,7 @@ func lines(head string, n int, row func(i int) string) string {
 	return b.String()
 }
 
-// TestAt proposes applications for small files of the forms that people have.
+// TestAt proposes applications for small files in common formats.
 func TestAt(t *testing.T) {
 	const n = 100
 	pairs := func(form string) func(int) string {
@@ -67,7 +67,7 @@ func TestAt(t *testing.T) {
 		"user,item,rating\n1,2,4/5\n3,2,5/5\n": `f:2: rating "4/5" is not a number`,
 		"name,price\n'A, B',3\n'C',4\n'D',5\n": "f:2: 3 columns, the header has 2; quotes are",
 		"x\n":                                  "",
-		"a \"b, c\nd\n":                        "", // the first line is no table's
+		"a \"b, c\nd\n":                        "", // the first line does not fit a table
 	} {
 		if got, err := At(apps.Input{Name: "f", Data: strings.NewReader(text)}, ""); err != nil || got.App != "" || !strings.HasPrefix(got.Why, want) || want == "" && got.Why != "" {
 			t.Errorf("%q: %+v, %v; want %q", text, got, err, want)

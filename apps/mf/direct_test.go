@@ -55,7 +55,7 @@ func TestGridHoldsEveryRatingOnce(t *testing.T) {
 	}
 }
 
-// Whatever threads do at the same time shares neither users nor items.
+// Tasks that run at the same time share neither users nor items.
 func TestGridBlocksAtTheSameTimeAreDisjoint(t *testing.T) {
 	cells := randomCells(3, 300, 200, 60_000)
 	g := newGrid(cells, gridSize{300, 200, 300, 200}, 1, 4032, 8)
@@ -114,7 +114,7 @@ func TestDirectBeginsAsAParameterServer(t *testing.T) {
 
 func relative(a, b float64) float64 { return max(a/b, b/a) - 1 }
 
-// A pass takes every rating once, and what comes out does not depend on the threads.
+// A pass takes every rating once, and the result does not depend on the threads.
 func TestDirectDoesNotDependOnThreads(t *testing.T) {
 	files, dataset := prepareFile(t, jester, apps.Cut{Splits: 3, Holdout: 0.2, Seed: 1})
 	p := program(t, apps.Params{"rank": 20}, dataset)

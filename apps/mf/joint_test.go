@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// sharedTables are tables whose rows are laid out as a worker lays out shared ones.
+// sharedTables has rows in the layout of a worker's shared ones.
 type sharedTables [][][]float32
 
 func newSharedTables(p *Program, seed uint64) sharedTables {
@@ -29,7 +29,7 @@ func newSharedTables(p *Program, seed uint64) sharedTables {
 func (s sharedTables) Table(t ps.TableID) [][]float32 { return s[t] }
 func (s sharedTables) Row(k ps.Key) []float32         { return s[k.Table][k.Row] }
 
-// step lets joints do a clock, each on a copy of its own, and adds up what they changed.
+// step makes joints do a clock, each on its own copy, and adds up their changes.
 func (s sharedTables) step(t *testing.T, joints []apps.Joint, c ps.Clock) {
 	t.Helper()
 	sums := s.clone()
@@ -64,7 +64,7 @@ func (s sharedTables) clone() sharedTables {
 	return clone
 }
 
-// joinAll deals the splits out to workers of some threads.
+// joinAll distributes the splits over workers with some threads.
 func joinAll(t *testing.T, p *Program, files splitmem.Files, workers, threads int) []apps.Joint {
 	t.Helper()
 	groups := make([][]apps.Split, workers)
@@ -86,8 +86,7 @@ func joinAll(t *testing.T, p *Program, files splitmem.Files, workers, threads in
 	return joints
 }
 
-// Run takes the very steps that learn takes, one for each rating of the batches, in the order of the blocks, for any
-// number of threads.
+// Run takes exactly the steps of learn, one for each rating of the batches, in the order of the blocks, for any number of threads.
 func TestJointStepsAreThoseOfTheKernel(t *testing.T) {
 	files, dataset := prepareFile(t, jester, apps.Cut{Splits: 4, Holdout: 0.2, Seed: 1})
 	p := program(t, apps.Params{"rank": 20, "batches": 3}, dataset)
@@ -143,7 +142,7 @@ func (j *joint) slow(c ps.Clock, rows sharedTables) (squares float64) {
 	return squares
 }
 
-// What workers change in an item adds up to as much as one worker with all ratings would go, whatever their shares.
+// The workers' changes of an item add up to those of one worker with all ratings, whatever their shares.
 func TestWeightsAddUp(t *testing.T) {
 	const batches = 4.0
 	for _, step := range []float64{0.001, 0.15, 1} {
@@ -167,7 +166,7 @@ func TestWeightsAddUp(t *testing.T) {
 	}
 }
 
-// Jobs that are not deterministic are as good, with one worker and with eight.
+// Non-deterministic jobs are as good, with one worker and with eight.
 func TestJointQuality(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short is given, and this trains for some seconds: leave -short out")

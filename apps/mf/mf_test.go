@@ -57,7 +57,7 @@ func program(t testing.TB, params apps.Params, dataset apps.Dataset) *Program {
 	return p.(*Program)
 }
 
-// small is 40 users with 20 to 31 ratings of 50 items, in scattered ids.
+// small returns 40 users with 20 to 31 ratings of 50 items, in scattered ids.
 func small() string {
 	var b strings.Builder
 	b.WriteString("user,item,rating\n")
@@ -129,7 +129,7 @@ func TestPrepareIsDeterministicAndSeeded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.MostUsers, r.MostItems = 0, 0 // these are of splits
+		r.MostUsers, r.MostItems = 0, 0 // these are per split
 		return r
 	}
 	if of(more) != of(dataset) {
@@ -223,7 +223,7 @@ func TestSplitOfOtherDataIsRefused(t *testing.T) {
 	}
 }
 
-// plainRows hands out rows from a map and remembers which were used.
+// plainRows returns rows from a map and remembers which were used.
 type plainRows struct {
 	rows map[ps.Key][]float32
 	used map[ps.Key]bool
@@ -244,8 +244,7 @@ func given(p *Program, keys []ps.Key) plainRows {
 	return r
 }
 
-// A batch is a function of the split and the clock: what was done before leaves no trace in it. This is what
-// lets another machine do it again.
+// A batch is a function of the split and the clock: earlier work leaves no trace in it. So another machine can repeat it.
 func TestRunIsPure(t *testing.T) {
 	files, dataset := prepare(t, "small", strings.NewReader(small()), apps.Cut{Splits: 2, Holdout: 0.2, Seed: 1})
 	p := program(t, apps.Params{"rank": 5, "batches": 3}, dataset)
@@ -423,7 +422,7 @@ func modelBytes(t testing.TB, p *Program, trainer *local.Trainer, files splitmem
 	return b.Bytes()
 }
 
-// The model file says everything: predictions made from it have the test error that was measured in training.
+// The model file is complete: predictions made from it have the test error measured in training.
 func TestModelFilePredictsAsMeasured(t *testing.T) {
 	files, dataset := prepare(t, "small", strings.NewReader(small()), apps.Cut{Splits: 4, Holdout: 0.3, Seed: 1})
 	p := program(t, apps.Params{"rank": 9}, dataset)
@@ -477,7 +476,7 @@ func TestModelFilePredictsAsMeasured(t *testing.T) {
 	}
 }
 
-// TestIdsAreTexts: what is trained on names predicts by names, on machines and in place, and what is held out does not depend on others.
+// TestIdsAreTexts: a model trained on names predicts by names, on machines and in place, and the held-out set does not depend on other ids.
 func TestIdsAreTexts(t *testing.T) {
 	named := func(text string) string {
 		lines := strings.Split(text, "\n")
@@ -514,7 +513,7 @@ func TestIdsAreTexts(t *testing.T) {
 	}
 }
 
-// TestWithoutRatings: each pair counts as 1, and as many pairs that are not there as 0.
+// TestWithoutRatings: each pair counts as 1, and an equal number of absent pairs as 0.
 func TestWithoutRatings(t *testing.T) {
 	_, dataset := prepare(t, "clicks", strings.NewReader("user,item\n1,1\n1,2\n2,1\n2,2\n2,3\n3,4\n"), apps.Cut{Splits: 1, Seed: 1})
 	ratings, err := ratingsOf(dataset)
@@ -537,7 +536,7 @@ func TestPredictorRefuses(t *testing.T) {
 	}
 }
 
-// Vectors of a high rank begin as long as those of rank 32; up to there the parameter is what it says.
+// Vectors of a high rank start with the length of those of rank 32; up to there the parameter applies directly.
 func TestFirstValuesOfHighRanks(t *testing.T) {
 	_, dataset := prepare(t, "small", strings.NewReader(small()), apps.Cut{Splits: 1, Seed: 1})
 	for rank, want := range map[int]float64{8: 0.1, 32: 0.1, 128: 0.05, 3200: 0.01} {

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/apps"
 )
 
-// rmse trains on a file and gives the test RMSE of the last clock's tables.
+// rmse trains on a file and returns the test RMSE of the last clock's tables.
 func rmse(t *testing.T, path string, splits int, seed uint64, clocks int, params apps.Params) float64 {
 	t.Helper()
 	files, dataset := prepareFile(t, path, apps.Cut{Splits: splits, Holdout: 0.2, Seed: seed})
@@ -65,7 +65,7 @@ func TestMovieLensQuality(t *testing.T) {
 	}
 }
 
-// seedsOf returns how many seeds a figure is the mean of: the first alone, or n in make -C lab quality.
+// seedsOf returns how many seeds a figure is averaged over: the first alone, or n in make -C lab quality.
 func seedsOf(n uint64) uint64 {
 	if os.Getenv("TIERML_ALL_APPLICATIONS") == "" {
 		return 1

@@ -73,7 +73,7 @@ func TestOtherVersionAndOtherSplit(t *testing.T) {
 	}
 }
 
-// A file with a right checksum and wrong contents, as a faulty writer would make it.
+// A file with a correct checksum and wrong contents, as a faulty writer would make it.
 func TestContentsAreChecked(t *testing.T) {
 	for name, spoil := range map[string]func(*splitData){
 		"unknown user":  func(s *splitData) { s.train[0].user = 2 },
@@ -94,7 +94,7 @@ func FuzzReadSplit(f *testing.F) {
 	f.Add(encodeSplit(f, sampleSplit()))
 	f.Add(encodeSplit(f, &splitData{id: 3}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 4 { // let contents past the checksum, so that the checks behind it are tried
+		if len(data) > 4 { // let contents past the checksum, so that the checks behind it run
 			body := data[:len(data)-4]
 			data = binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, castagnoli))
 		}

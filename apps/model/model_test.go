@@ -32,7 +32,7 @@ func encode(t testing.TB, m Model) []byte {
 	return b.Bytes()
 }
 
-// The bytes, worked out by hand from the format's description.
+// The bytes, derived by hand from the format's description.
 func TestWriteIsTheFormat(t *testing.T) {
 	m := Model{Metadata: map[string]string{"k": "v"}, Tensors: []Tensor{{Name: "x", Shape: []int{1}, Float: []float32{1}}}}
 	header := `{"__metadata__":{"k":"v"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`
@@ -156,7 +156,7 @@ func TestFailedSaveLeavesTheOldFile(t *testing.T) {
 	onlyFile(t, path)
 }
 
-// onlyFile makes sure that no temporary file is left next to path.
+// onlyFile checks that no temporary file is left next to path.
 func onlyFile(t *testing.T, path string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))

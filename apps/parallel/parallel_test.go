@@ -54,7 +54,7 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// Random graphs: every task is done once, after all that must be done before it.
+// Random graphs: every task is done once, after all its predecessors.
 func TestGraphKeepsTheOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))

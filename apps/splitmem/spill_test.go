@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// What fits is kept in memory, the rest goes elsewhere, whole, and all of it can be read.
+// Data that fits is kept in memory, the rest elsewhere, complete, and all can be read.
 func TestSpill(t *testing.T) {
 	elsewhere := Files{}
 	s := NewSpill(10, elsewhere.Create, elsewhere.Open)

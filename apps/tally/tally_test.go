@@ -15,7 +15,7 @@ type file struct{ *bytes.Buffer }
 
 func (file) Close() error { return nil }
 
-// What is counted is what Expected says.
+// The counts equal Expected.
 func TestExpected(t *testing.T) {
 	const splits, clocks = 5, 9
 	files := map[ps.Split]file{}

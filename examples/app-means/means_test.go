@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// The application learns what it says, by the same arithmetic as on machines, and the same for any number of threads.
+// The application learns the documented result, with the same arithmetic as on machines, and with any number of threads.
 func TestMeans(t *testing.T) {
 	var text strings.Builder
 	want := []float64{0, 0}

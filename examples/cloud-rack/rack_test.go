@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/provisioner/provisionertest"
 )
 
-// Every cloud takes the same exam.
+// Every cloud passes the same exam.
 func TestExam(t *testing.T) {
 	provisionertest.Run(t, func(t testing.TB) provisionertest.Subject {
 		spot := market.Pool{Provider: name, Region: "cellar", Zone: "cellar-a", Type: kind, Class: market.Spot}
@@ -43,8 +43,8 @@ rack:
   listen: 127.0.0.1:0
 `
 
-// A provider is this folder and its line in providers/all: the program that is built with both plans for it, checks whether all is
-// there, and trains on its machines.
+// A provider is this folder and its line in providers/all: the program built with both plans for it, checks its account, and trains on its
+// machines.
 func TestANewProvider(t *testing.T) {
 	boottest.Need(t, "bash", "curl", "sha256sum", "go")
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func TestANewProvider(t *testing.T) {
 	}
 }
 
-// withLine returns a file for go build -overlay, by which the registry has one more line.
+// withLine returns a file for go build -overlay that adds a line to the registry.
 func withLine(t *testing.T, dir, line string) string {
 	t.Helper()
 	registry, err := filepath.Abs("../../providers/all/all.go")

@@ -21,7 +21,7 @@ func pool(kind string, class market.Class) market.Pool {
 	return market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: kind, Class: class}
 }
 
-// candidate returns a pool with prices in cents at hours since the start; it has cost the first for ten days.
+// candidate returns a pool with prices in cents at hours since the start; the first has applied for ten days.
 func candidate(kind string, vcpu int, hourCents ...int) bidding.Candidate {
 	points := []market.PricePoint{{At: start.Add(-240 * time.Hour), Price: market.USD(hourCents[1]) * cent}}
 	for i := 0; i+1 < len(hourCents); i += 2 {
@@ -53,7 +53,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// The whole job by this policy, in simulated time: it loses its machines when the price rises, and buys elsewhere.
+// A complete job with this policy, in simulated time: it loses its machines when the price rises, and buys elsewhere.
 func TestSimulatedRun(t *testing.T) {
 	rules, err := market.Rules("ec2-2017")
 	if err != nil {

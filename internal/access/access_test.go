@@ -156,7 +156,7 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// Strangers cannot fill the disk with lines.
+// Strangers cannot fill the disk with log lines.
 func TestLogIsBounded(t *testing.T) {
 	_, handler, log := gate(t)
 	for range 500 {
@@ -211,7 +211,7 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// A token that is known by its SHA-256 opens, with the rights that it was given; what is known of it does not.
+// A token known by its SHA-256 is accepted, with its rights; its hash is not.
 func TestOthersAreLetIn(t *testing.T) {
 	g, _, _ := gate(t)
 	var client Client
@@ -292,7 +292,8 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// Behind a gate of another process a request is whose that one says. What clients write into its headers, and their secrets, do not pass the gate.
+// Behind another process's gate a request belongs to the user that the gate names. Headers of that kind written by clients, and their
+// secrets, do not pass the gate.
 func TestBehindAGate(t *testing.T) {
 	front, behind := NewGate(Random(), false, time.Now, slog.New(slog.DiscardHandler)), NewGate(Token{}, false, time.Now, slog.New(slog.DiscardHandler))
 	token := Random()

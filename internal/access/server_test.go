@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/internal/loglimit"
 )
 
-// log is a buffer that a server writes while a test reads.
+// log is a buffer that a server writes while a test reads it.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -34,7 +34,7 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// house serves behind a gate; quick has strangers' time be over soon.
+// house serves behind a gate; quick shortens the time limit for strangers.
 type house struct {
 	t       *testing.T
 	token   Token
@@ -79,7 +79,7 @@ func (h *house) connect(say string) net.Conn {
 	return conn
 }
 
-// answer reads until the end of a connection, which must come.
+// answer reads to the end of a connection, which must come.
 func (h *house) answer(conn net.Conn) string {
 	h.t.Helper()
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
@@ -90,12 +90,12 @@ func (h *house) answer(conn net.Conn) string {
 	return string(text)
 }
 
-// Strangers that never finish what they say are hung up on; a request with the token takes its time meanwhile.
+// Strangers that never finish a request are disconnected; a request with the token may take its time.
 func TestSlowRequestsWithoutATokenAreCutOff(t *testing.T) {
 	gone, asked := make(chan struct{}), make(chan struct{})
 	h := newHouse(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(asked)
-		<-gone // maxAnonymous' time was over meanwhile
+		<-gone // maxAnonymous' time has expired meanwhile
 		_, _ = io.WriteString(w, "inside")
 	}), 50*time.Millisecond)
 	honest := h.connect("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: " + h.token.Bearer() + "\r\n\r\n")
@@ -122,8 +122,7 @@ func TestSlowRequestsWithoutATokenAreCutOff(t *testing.T) {
 	}
 }
 
-// However many connections are silent, a client with the token is served, and keeps the connection that has
-// shown it.
+// However many connections are silent, a client with the token is served, and its authenticated connection is kept.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
 	h := newHouse(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "inside") }), 0)
 	ask := func(conn net.Conn, reader *bufio.Reader) {
@@ -150,7 +149,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	fresh := h.connect("")
 	ask(fresh, bufio.NewReader(fresh))
 	ask(known, reader)
-	for _, conn := range silent[:2*maxAnonymous] { // in the order of coming
+	for _, conn := range silent[:2*maxAnonymous] { // in order of arrival
 		h.answer(conn)
 	}
 	if lines := strings.Count(h.log.String(), "too many"); lines == 0 || lines > loglimit.LinesAMinute {
@@ -158,7 +157,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// Garbage, and headers without an end, are refused; the log names them, at most some lines a minute.
+// Garbage, and headers without an end, are refused; the log names them, at a limited number of lines per minute.
 func TestGarbage(t *testing.T) {
 	h := newHouse(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it got in") }), 0)
 	for what, say := range map[string]string{

@@ -44,7 +44,7 @@ func TestLargeTypes(t *testing.T) {
 	}
 }
 
-// An exception is for a type that there is, and has a reason.
+// Each exception is for an existing type, and has a reason.
 func TestLargeTypesAreThere(t *testing.T) {
 	for name, may := range larger {
 		dot := strings.LastIndexByte(name, '.')

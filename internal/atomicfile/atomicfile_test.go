@@ -45,7 +45,7 @@ func TestWriteReplaces(t *testing.T) {
 	}
 }
 
-// A rename over a device or a pipe would make it a file.
+// A rename over a device or a pipe would turn it into a file.
 func TestOnlyFilesAreReplaced(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

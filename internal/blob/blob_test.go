@@ -34,7 +34,7 @@ func read(t *testing.T, name string) string {
 	return string(content)
 }
 
-// What looks like a whole file may be half of one that was cut, or more than the one that was opened.
+// A seemingly complete file may be a truncated one, or longer than when it was opened.
 func TestAFileThatChangesIsNotHalfRead(t *testing.T) {
 	whole := strings.Repeat("1 2 3\n", 1000)
 	for what, change := range map[string]func(string) error{
@@ -101,10 +101,10 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// newGCS runs a store that speaks as GCS does, with these objects.
+// newGCS runs a store that speaks GCS's protocol, with these objects.
 func newGCS(t *testing.T, objects ...fakestorage.Object) (server *fakestorage.Server, address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // it wants to know its own address before it listens
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // it needs its own address before it listens
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// S3 denies reading a missing object when the bucket may be listed below prefixes only, as machines may.
+// S3 denies reading a missing object if the bucket may be listed only below prefixes, as for machines.
 func TestMissingObjectThatMayNotBeRead(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if prefix := r.URL.Query().Get("prefix"); prefix != "" {
@@ -195,7 +195,7 @@ func TestMissingObjectThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// With given keys every request is signed with the newest, whatever the environment has; public places are not signed.
+// With given keys every request is signed with the newest, whatever the environment has; requests to public places are not signed.
 func TestGivenKeys(t *testing.T) {
 	backend := s3mem.New()
 	if err := backend.CreateBucket("bucket"); err != nil {

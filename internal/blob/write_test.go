@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// What is written is read again, whole or in part, listed and removed; what is not written to its end is not there.
+// Written objects can be read, completely or in part, listed and removed; an unfinished write leaves nothing.
 func TestWriteListRemove(t *testing.T) {
 	for name, folder := range map[string]func(*testing.T) string{
 		"path": func(t *testing.T) string { return filepath.Join(t.TempDir(), "deep", "down") },
@@ -100,7 +100,7 @@ func writeListRemove(t *testing.T, folder string) {
 	}
 }
 
-// A disk that is full says so, and what was there stays.
+// A full disk is reported, and the existing contents stay.
 func TestWriteToAFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no /dev/full: run it on Linux")

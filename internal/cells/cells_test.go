@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every pattern of bits comes back, those of signalling NaNs among them, also from copies.
+// Every bit pattern is preserved, including signalling NaNs, also in copies.
 func TestSameMemory(t *testing.T) {
 	ints := []int32{0, 1, -1, math.MaxInt32, math.MinInt32, 0x7f800001, -0x7fffff}
 	row := make([]float32, len(ints))

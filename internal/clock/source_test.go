@@ -18,12 +18,12 @@ func (c *computer) clocks() (day, steady time.Duration, ok bool) {
 	return day, c.steady, true
 }
 
-// pass lets time pass, also by sleeping: both clocks continue.
+// pass advances time, including time asleep: both clocks continue.
 func (c *computer) pass(d time.Duration) { c.day, c.steady = c.day.Add(d), c.steady+d }
 
 func (c *computer) set(by time.Duration) { c.day = c.day.Add(by) }
 
-// The time continues by itself, whatever the host's clock is set to, and while the host sleeps.
+// Time continues by itself, whatever the host's clock is set to, and while the host sleeps.
 func TestWall(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	c := &computer{day: start, steady: 77 * time.Hour}
@@ -51,7 +51,7 @@ func TestWall(t *testing.T) {
 		c.set(by)
 		check("asleep for 3 h and set meanwhile by " + by.String())
 	}
-	for range 100 { // the host's clock was slow, and is corrected bit by bit
+	for range 100 { // the host's clock was slow, and is corrected gradually
 		pass(time.Minute)
 		c.set(20 * time.Millisecond)
 		want = want.Add(20 * time.Millisecond)
@@ -59,7 +59,7 @@ func TestWall(t *testing.T) {
 	}
 }
 
-// A clock that was set is trusted neither for ending machines, nor for saying how long they are wanted.
+// A clock that was set is not trusted for ending machines, nor for saying how long they are wanted.
 func TestBetween(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, set := range []time.Duration{0, time.Hour, -time.Hour} {
@@ -74,7 +74,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// On a busy host the process may be halted for longer than leastSet between the two readings: that is no setting of the clock.
+// On a busy host the process may be halted for longer than leastSet between the two readings: that does not count as setting the clock.
 func TestWallOnABusyHost(t *testing.T) {
 	c := &computer{day: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), halts: time.Second}
 	s := newSource(func() time.Time { return c.day }, c.clocks)

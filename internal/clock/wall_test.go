@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A run continues from where its journal ends, whatever the host's clock was set to in between; and not from before that.
+// A run continues from where its journal ends, whatever the host's clock was set to in between; never from before that.
 func TestNotBefore(t *testing.T) {
 	at := Wall()
 	for name, m := range map[string]Mapping{"real": Real(), "fast": {Market: at.Add(-time.Hour), Wall: at, Speed: 60}} {
@@ -29,7 +29,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// Patience ends with its cause when its time runs out, and with its parent before.
+// Patience ends with its cause when its time runs out, and earlier with its parent.
 func TestWithPatience(t *testing.T) {
 	late := errors.New("late")
 	ctx, cancel := WithPatience(t.Context(), 20*time.Millisecond, late)

@@ -10,7 +10,7 @@ func TestSlug(t *testing.T) {
 	}
 }
 
-// Parts are kept apart, and the digests are those of machines that already run: SHA-256 in base 32.
+// Parts are kept apart, and the digests are those of existing machines: SHA-256 in base 32.
 func TestDigest(t *testing.T) {
 	if Digest(10, "a", "bc") == Digest(10, "ab", "c") || Digest(6, "demo") != Digest(10, "demo")[:6] || Digest(10, "demo") != "fklvc3bvjn" {
 		t.Error(Digest(10, "demo"))

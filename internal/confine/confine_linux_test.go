@@ -14,8 +14,8 @@ import (
 	"github.com/tierml/tierml/internal/raced"
 )
 
-// hog is a variable of processes of this test's program that allocate this many MiB when their input ends. With an argument they also
-// have another one do that.
+// hog is an environment variable of this test program's processes, which then allocate this many MiB when their input ends. With an
+// argument they also make a child do that.
 const hog = "TIERML_TEST_HOG"
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(int(taken[0]))
 }
 
-// taking returns a command that allocates mib MiB, and has another process do the same if both.
+// taking returns a command that allocates mib MiB, and with both makes a child do the same.
 func taking(mib int, both bool) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	if both {
@@ -59,7 +59,7 @@ func taking(mib int, both bool) *exec.Cmd {
 	return cmd
 }
 
-// A process and its child have their memory together.
+// A process and its child share one limit.
 func TestTogether(t *testing.T) {
 	if raced.Detector {
 		t.Skip("the race detector takes more memory than these limits: run it without -race")
@@ -93,7 +93,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// Without cgroup v2 each process has the limit on its own.
+// Without cgroup v2 each process has its own limit.
 func TestEachOnItsOwn(t *testing.T) {
 	if raced.Detector {
 		t.Skip("the race detector takes more memory than these limits: run it without -race")
@@ -129,7 +129,7 @@ func TestEachOnItsOwn(t *testing.T) {
 	}
 }
 
-// Groups are made in the nearest directory that hands out memory and processes, and those of processes that are gone are removed.
+// Groups are created in the nearest directory that delegates memory and processes, and those of dead processes are removed.
 func TestNewGroup(t *testing.T) {
 	root := t.TempDir()
 	own := filepath.Join(root, "slice", "scope")

@@ -22,16 +22,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// role is a variable of the processes of TestNeighbours: victim or attacker.
+// role is an environment variable of TestNeighbours' processes: victim or attacker.
 const role = "TIERML_TEST_ROLE"
 
 // knowledge is what an attacker knows.
 const knowledge = "TIERML_TEST_KNOWLEDGE"
 
-// hush is what the victim has in files, environment, memory and shared memory.
+// hush is the victim's secret in files, environment, memory and shared memory.
 const hush = "hush-hush"
 
-// found is what an attacker knows of a victim, and then what it had.
+// found is an attacker's knowledge about a victim, and then what it obtained.
 type found struct {
 	PIDs    []int // of the host
 	Dir     string
@@ -43,7 +43,7 @@ type found struct {
 	Results []string
 }
 
-// victim has secrets that it does nothing to keep, and writes down each signal that it gets.
+// victim has secrets that it does not protect, and records each signal that it gets.
 func victim() {
 	unix.Umask(0)
 	own, err := os.Getwd()
@@ -92,7 +92,7 @@ func must(err error) {
 	}
 }
 
-// attacker tries what it can, and says what it had.
+// attacker tries everything it can, and reports what it obtained.
 func attacker() {
 	var of found
 	must(json.Unmarshal([]byte(os.Getenv(knowledge)), &of))
@@ -136,12 +136,12 @@ func number(err syscall.Errno) error {
 	return nil
 }
 
-// processes tries what can be done to a process of the victim.
+// processes tries to access a process of the victim.
 func (f found) processes(try func(string, func() error), pid int) {
 	at := fmt.Sprintf("/proc/%d/", pid)
 	files := []string{"environ", "auxv", "maps", "smaps", "numa_maps", "pagemap", "stack", "syscall", "io", "personality", "patch_state", "mountinfo", "mem"}
 	links := []string{"cwd", "root", "exe", "fd/0", "fd/1", "fd/3", "ns/mnt", "ns/pid", "ns/net", "ns/user", "ns/ipc", "ns/cgroup", "task/" + strconv.Itoa(pid) + "/cwd"}
-	if f.Apart { // else names of processes are visible
+	if f.Apart { // otherwise names of processes are visible
 		files = append(files, "cmdline", "comm", "status", "stat", "statm", "sched", "limits", "wchan", "cgroup", "oom_score", "loginuid", "sessionid")
 	} else { // and what is mounted
 		files = slices.DeleteFunc(files, func(name string) bool { return name == "mountinfo" })
@@ -168,7 +168,7 @@ func (f found) processes(try func(string, func() error), pid int) {
 		try("list "+at+dir, func() error { _, err := os.ReadDir(at + dir); return err })
 	}
 	for s := range syscall.Signal(32) {
-		if s != syscall.SIGKILL { // the last of all
+		if s != syscall.SIGKILL { // last of all
 			try(fmt.Sprintf("kill -%d %d", s, pid), func() error { return unix.Kill(pid, s) })
 		}
 	}
@@ -244,10 +244,10 @@ func transfer(call uintptr, pid int, local []byte) error {
 	return number(e)
 }
 
-// files tries what can be done to the victim's files, and next to them.
+// files tries to access the victim's files, and to change their folder.
 func (f found) files(try func(string, func() error)) {
 	paths := []string{f.Dir, filepath.Join(f.Dir, "mine"), filepath.Join(f.Dir, "tmp"), filepath.Join(f.Dir, "tmp", "mine"), filepath.Join(f.Dir, "socket"), filepath.Join(f.Dir, "fifo")}
-	if f.Own && f.Apart { // else /dev/shm is everybody's
+	if f.Own && f.Apart { // otherwise /dev/shm is shared by all
 		paths = append(paths, "/dev/shm/tierml-test-mine")
 	}
 	other := filepath.Join(os.TempDir(), "other")
@@ -295,7 +295,7 @@ func (f found) files(try func(string, func() error)) {
 			"remove": func() error { return os.RemoveAll(path) },
 		} {
 			if path == f.Dir && (what == "stat" || what == "statfs" || what == "link" || what == "remove") && !f.Apart {
-				continue // its name is no secret; removing what cannot be entered does nothing
+				continue // its name is no secret; removing a folder that cannot be entered does nothing
 			}
 			if what == "remove" {
 				if _, err := os.Lstat(path); err != nil {
@@ -326,7 +326,7 @@ func (f found) files(try func(string, func() error)) {
 // shared tries System V memory and queues, by number and by name.
 func (f found) shared(try func(string, func() error)) {
 	if !f.Apart {
-		return // they are the host's
+		return // they belong to the host
 	}
 	try("shmat", func() error { _, err := unix.SysvShmAttach(f.Shared, 0, 0); return err })
 	try("shmget", func() error { _, err := unix.SysvShmGet(0x7469, 0, 0); return err })
@@ -338,7 +338,7 @@ func (f found) shared(try func(string, func() error)) {
 	})
 }
 
-// host tries to get more of the host: what it has mounted, its groups, devices, kernel and settings.
+// host tries to get more of the host: its mounts, groups, devices, kernel and settings.
 func (f found) host(try func(string, func() error)) {
 	for _, path := range []string{"/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory", "/proc/sysrq-trigger", "/dev/mem", "/dev/kmem", "/dev/kmsg", "/dev/port",
 		"/etc/passwd", "/etc/shadow", "/etc/ld.so.preload", "/sys/kernel/uevent_helper", "/sys/power/state", "/usr/bin/x", "/var/x", "/run/x", "/opt/x", "/x", "/proc/1/mem", "/proc/1/comm"} {
@@ -407,7 +407,7 @@ func (f found) host(try func(string, func() error)) {
 			return nil
 		})
 		try("more processes", func() error { return unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) })
-		try("rights of another program", func() error { // su and sudo have a bit that does not count here
+		try("rights of another program", func() error { // su and sudo have a setuid bit that does not count here
 			text, err := os.ReadFile("/proc/self/status")
 			if err == nil && strings.Contains(string(text), "NoNewPrivs:\t1") {
 				err = os.ErrPermission
@@ -417,8 +417,9 @@ func (f found) host(try func(string, func() error)) {
 	}
 }
 
-// Neighbours are a victim, which keeps nothing secret itself, and an attacker that knows where everything is. It has nothing of the victim, and the
-// victim notices nothing. They are slots of a cloud's host with namespaces and without, of two users of a computer, and of one without rights.
+// Neighbours are a victim, which protects nothing itself, and an attacker that knows where everything is. It obtains nothing of the victim,
+// and the victim notices nothing. They are slots of a cloud's host with and without namespaces, of two users of a computer, and of one
+// without rights.
 func TestNeighbours(t *testing.T) {
 	if os.Getenv(role) == "nobody" {
 		neighbours(t, Limits{}, Limits{}, true)

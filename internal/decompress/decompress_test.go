@@ -33,7 +33,7 @@ func TestReader(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"plain": {text, text}, "gzip": {zipped, text}, "zstd": {standard, text}, "empty": {"", ""}, "one byte": {"\x1f", "\x1f"},
 	} {
-		// A byte at a time: the first read of a pipe need not bring all of what tells.
+		// A byte at a time: the first read of a pipe may not return all identifying bytes.
 		r, err := Reader(iotest.OneByteReader(strings.NewReader(c.in)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -65,8 +65,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// Few bytes that become many short lines end, too; lines that differ from each other do not.
-// Files of known other kinds are called what they are, and those that only begin alike are read.
+// A few bytes that expand to many short equal lines are rejected, too; different lines are not. Files of known other kinds are reported as
+// such, and those that only begin similarly are read.
 func TestForeign(t *testing.T) {
 	for in, want := range map[string]string{
 		"PK\x03\x04rest": "zip", "ARROW1\x00\x00": "Arrow", "\x5d\x00\x00\x80": "LZMA", "PAR1....": "Parquet", "\xfd7zXZ\x00": "xz", "%PDF-1.7": "PDF",
@@ -130,7 +130,7 @@ func TestManyLinesEnd(t *testing.T) {
 	}
 }
 
-// A small stream that becomes a large one ends with an error, unless the bound is raised.
+// A small stream that expands to a large one ends with an error, unless the limit is raised.
 func TestBombsEnd(t *testing.T) {
 	zeros := make([]byte, 300<<20)
 	for name, make := range map[string]func(io.Writer) (io.WriteCloser, error){

@@ -11,7 +11,7 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// TestParquet: a table in a Parquet file is read as the CSV that it could have been.
+// TestParquet: a table in a Parquet file is read like the equivalent CSV.
 func TestParquet(t *testing.T) {
 	type row struct {
 		Name  string    `parquet:"name,dict"`

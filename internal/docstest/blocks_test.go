@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Each example of the pages is executed by a test, or blocks.txt says why it cannot be.
+// A test executes each example on the pages, or blocks.txt says why it cannot.
 func TestBlocks(t *testing.T) {
 	listText, err := os.ReadFile("blocks.txt")
 	if err != nil {

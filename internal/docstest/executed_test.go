@@ -29,8 +29,8 @@ func blocksOf(t *testing.T, test string) (all []Block) {
 	return all
 }
 
-// What takes minutes or root is typed with make's own dry run: targets and variables are there. Calls of go test are compiled
-// no further than their list of tests.
+// Targets that take minutes or need root are checked with make's own dry run: targets and variables exist. Calls of go test are only
+// compiled, up to their list of tests.
 func TestMakeLines(t *testing.T) {
 	for _, b := range blocksOf(t, "TestMakeLines") {
 		for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", " ")) {
@@ -57,7 +57,7 @@ func TestMakeLines(t *testing.T) {
 	}
 }
 
-// The drill of docs/fakecloud.md is one.
+// The drill in docs/fakecloud.md is valid.
 func TestScriptOnThePage(t *testing.T) {
 	for _, b := range blocksOf(t, "TestScriptOnThePage") {
 		script, err := fakecloud.ParseScript(b.Text)
@@ -67,7 +67,7 @@ func TestScriptOnThePage(t *testing.T) {
 	}
 }
 
-// An alert on the page has the fields that alerts have, and they mean something.
+// An alert on the page has the fields of alerts, with meaningful values.
 func TestAlertOnThePage(t *testing.T) {
 	for _, b := range blocksOf(t, "TestAlertOnThePage") {
 		var a alert.Alert
@@ -84,7 +84,7 @@ func TestAlertOnThePage(t *testing.T) {
 	}
 }
 
-// The mistakes that docs/job.md shows are reported as it shows them.
+// The mistakes shown in docs/job.md are reported as shown.
 func TestErrorsOnThePage(t *testing.T) {
 	blocks := blocksOf(t, "TestErrorsOnThePage")
 	t.Chdir(t.TempDir())

@@ -30,7 +30,7 @@ func TestPagesStayShort(t *testing.T) {
 	}
 }
 
-// words counts what has a letter or a digit: bars of tables and dashes are none.
+// words counts words with a letter or a digit, not table bars and dashes.
 func words(text string) (n int) {
 	for _, word := range strings.Fields(text) {
 		if strings.IndexFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0 {

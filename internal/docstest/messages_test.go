@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// People who meet a message search for its words. TestMessages checks that the messages quoted in the first column
-// of docs/troubleshooting.md still occur in the source, between the places (..., N, C) where values are put in.
+// People who meet a message search for its words. TestMessages checks that the messages quoted in the first column of
+// docs/troubleshooting.md still occur in the source, except for placeholders (..., N, C).
 func TestMessages(t *testing.T) {
 	page, err := os.ReadFile("../../docs/troubleshooting.md")
 	if err != nil {
@@ -52,7 +52,7 @@ func quotes(page string) (fragments []string) {
 	return fragments
 }
 
-// messages returns every string of the program's source, one a line, concatenations put together.
+// messages returns every string of the program's source, one per line, with concatenations joined.
 func messages(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -91,7 +91,7 @@ func messages(t *testing.T) string {
 	return all.String()
 }
 
-// joined returns a string literal, or literals that are added up; "" for other expressions.
+// joined returns a string literal, or concatenated literals; "" for other expressions.
 func joined(e ast.Expr) string {
 	if sum, ok := e.(*ast.BinaryExpr); ok && sum.Op == token.ADD {
 		if a, b := joined(sum.X), joined(sum.Y); a != "" && b != "" {

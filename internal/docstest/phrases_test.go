@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// phrases are odd English for engineers. Comments, names of tests and pages may hold each budget times: lower it when uses go.
+// phrases are odd English for engineers. Comments, test names and pages may use each up to its budget: lower it when uses are removed.
 var phrases = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -56,7 +56,7 @@ func TestPhrases(t *testing.T) {
 	}
 }
 
-// prose returns the English that people wrote in a file: a page, or a Go file's comments and names of tests, one a line.
+// prose returns the English in a file: a page, or a Go file's comments and test names, one per line.
 func prose(name string) (string, error) {
 	page := name == "README.md" || name == "CONTRIBUTING.md" || path.Dir(name) == "docs" && path.Ext(name) == ".md"
 	if !page && path.Ext(name) != ".go" {

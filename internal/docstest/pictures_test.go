@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Pictures that are drawn are well-formed, say in words what they show, and can be read on light and dark pages.
+// Drawings are well-formed, have a text alternative, and can be read on light and dark pages.
 func TestPictures(t *testing.T) {
 	files, err := filepath.Glob("../../docs/images/*.svg")
 	if err != nil || len(files) == 0 {

@@ -1,3 +1,3 @@
 package docstest_test
 
-import _ "github.com/tierml/tierml/providers/all" // jobs of tests are of all providers
+import _ "github.com/tierml/tierml/providers/all" // tests have jobs of all providers

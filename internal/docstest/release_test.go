@@ -10,7 +10,7 @@ import (
 
 var changelogHeading = regexp.MustCompile(`^(## (Unreleased|v\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\))|### (Added|Changed|Fixed|Removed))$`)
 
-// CHANGELOG.md begins with what is not released yet, has the groups that CONTRIBUTING.md names, and one short line for each change.
+// CHANGELOG.md begins with unreleased changes, has the groups that CONTRIBUTING.md names, and one short line for each change.
 func TestChangelog(t *testing.T) {
 	text, err := os.ReadFile("../../CHANGELOG.md")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Each line of these tables names the test of what it promises (TestPages checks that it exists), or the make target that has it.
+// Each line of these tables names the test of its promise (TestPages checks that it exists), or the make target that runs it.
 func TestSecurityHasATestForEachLine(t *testing.T) {
 	named := regexp.MustCompile("`(Test|Fuzz)[A-Z]|`make test-")
 	for page, wanted := range map[string]int{"test/attacks.md": 3} {
@@ -35,8 +35,8 @@ func TestSecurityHasATestForEachLine(t *testing.T) {
 	}
 }
 
-// Each row, item and paragraph of docs/security.md before what it does not stop has a line in the last table of test/attacks.md, and no line there is
-// about what the page does not say.
+// Each row, item and paragraph of docs/security.md before the list of what it does not stop has a line in the last table of
+// test/attacks.md, and each line there is about something on the page.
 func TestEachClaimOfSecurityHasATest(t *testing.T) {
 	page, err := os.ReadFile("../../docs/security.md")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestEachClaimOfSecurityHasATest(t *testing.T) {
 		t.Fatal(err)
 	}
 	promises, _, _ := strings.Cut(string(page), "## What this does not stop")
-	_, promises, _ = strings.Cut(promises, "\n\n") // the title, and who it is for
+	_, promises, _ = strings.Cut(promises, "\n\n") // the title, and the audience
 	_, promises, _ = strings.Cut(promises, "\n\n")
 	_, table, found := strings.Cut(string(attacks), "## Each line of docs/security.md")
 	if !found {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Every package has its purpose in the tree of docs/architecture.md: by its path, or by its last name in a row that has a
-// package above it. Examples and lab have pages of their own (docs/extend.md, lab/README.md).
+// Every package has its purpose in the tree of docs/architecture.md: by its path, or by its last name in a row with a package above it.
+// Examples and lab have pages of their own (docs/extend.md, lab/README.md).
 func TestTree(t *testing.T) {
 	repository := os.DirFS("../..")
 	text, err := fs.ReadFile(repository, "docs/architecture.md")

@@ -20,7 +20,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// recorder keeps whether something was wrong.
+// recorder records whether something was wrong.
 type recorder struct {
 	testing.TB
 	failed bool

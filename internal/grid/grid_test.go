@@ -43,7 +43,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// The last column gives way first, as far as it may.
+// The last column shrinks first, as far as allowed.
 func TestLastColumnIsCut(t *testing.T) {
 	g := pools(34)
 	g.Spare, g.Cut = nil, 5
@@ -53,7 +53,7 @@ func TestLastColumnIsCut(t *testing.T) {
 	}
 }
 
-// No line is wider than it may be, as far as words allow, and none loses a cell except by leaving out what may be.
+// No line is too wide, as far as words allow, and none loses a cell, except optional ones.
 func TestFitsEveryWidth(t *testing.T) {
 	for width := 20; width < 50; width++ {
 		text := pools(width).String()

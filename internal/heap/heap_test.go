@@ -21,7 +21,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// What comes after a large live heap is collected before it is as much again.
+// Garbage after a large live heap is collected before it doubles the heap.
 func TestTune(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	Tune()
@@ -42,7 +42,7 @@ func TestTune(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// Objects that share memory with tiny ones are not collected before those are: the next collection must find each cycle.
+// Objects that share memory with tiny ones live as long as those: the next collection must find each cycle.
 func TestCycleIsNotTiny(t *testing.T) {
 	const cycles = 64
 	ran := make(chan struct{}, cycles)

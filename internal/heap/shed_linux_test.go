@@ -28,13 +28,13 @@ func mapped(t *testing.T) (kB int) {
 	return kB
 }
 
-// Pages of the program go, and come back as they were.
+// Pages of the program are released, and come back unchanged.
 func TestShed(t *testing.T) {
 	program, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Skip(err)
 	}
-	written := map[string]int{"a": 1} // data of the program's own stay
+	written := map[string]int{"a": 1} // the program's own data stays
 	before := mapped(t)
 	Shed()
 	after := mapped(t)

@@ -17,8 +17,8 @@ var (
 	quoted    = regexp.MustCompile("`([a-z_]+)`")
 )
 
-// docs/journal.md describes exactly the kinds and fields that there are; its examples and those of testdata, at least one of each
-// kind, are lines of a journal.
+// docs/journal.md describes exactly the existing kinds and fields; its examples and those of testdata, at least one of each kind, are lines
+// of a journal.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/journal.md")
 	if err != nil {
@@ -98,7 +98,7 @@ func checkExamples(t *testing.T, lines string) map[Kind]bool {
 	return shown
 }
 
-// checkDetails wants the details of an example to be known to the last field.
+// checkDetails checks that every field in an example's details is known.
 func checkDetails(t *testing.T, e Entry) {
 	switch e.Kind {
 	case Start:

@@ -56,7 +56,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// Cutting a journal anywhere loses at most the line that was cut.
+// Truncating a journal anywhere loses at most the line that was cut.
 func TestReaderCutAnywhere(t *testing.T) {
 	whole := strings.Repeat(good+"\n", 3)
 	for n := range len(whole) + 1 {
@@ -87,7 +87,7 @@ func TestReaderPassesOnReadErrors(t *testing.T) {
 	}
 }
 
-// Whatever the reader accepts, the writer writes back so that the reader gives the same entries.
+// Whatever the reader accepts is read back the same after the writer has written it.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(good + "\n" + good[:20]))
 	f.Add([]byte("\n{}\nnull\n"))

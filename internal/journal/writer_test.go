@@ -104,7 +104,7 @@ func TestWriterSyncsDurableKindsOnly(t *testing.T) {
 	}
 }
 
-// A disk that fills up at any byte of a line costs that line and nothing else.
+// A disk that fills up at any byte of a line costs only that line.
 func TestWriterFullDisk(t *testing.T) {
 	line := int(mustSize(t, Entry{T: at(1), Kind: Ready, Instance: "i-1"}))
 	for room := line; room < 2*line; room++ {
@@ -128,7 +128,7 @@ func TestWriterFullDisk(t *testing.T) {
 	}
 }
 
-// While the torn piece cannot be cut off nothing is written behind it.
+// As long as the torn piece cannot be cut off nothing is written after it.
 func TestWriterNeverBuriesATornLine(t *testing.T) {
 	line := int(mustSize(t, Entry{T: at(1), Kind: Ready, Instance: "i-1"}))
 	d := &disk{room: line + 10, noTruncate: true}
@@ -245,7 +245,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// What is written is what is read, whatever it says.
+// Entries are read as they were written, whatever they contain.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := make([]Entry, rapid.IntRange(0, 8).Draw(t, "n"))

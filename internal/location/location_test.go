@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzPlace: a name's one form leads to the same place, and to what other parsers take it for: a URL that net/url reads as the
-// same store, bucket, key and settings, or a path.
+// FuzzPlace: a name's canonical form leads to the same place, and other parsers agree: it is a URL that net/url reads as the same store,
+// bucket, key and settings, or a path.
 func FuzzPlace(f *testing.F) {
 	for _, name := range []string{
 		"a/b", "/a", "file:///a", "FILE:///a%2fb", "file:////a", "s3://b/k", "S3://b/k?region=eu-west-1", "gs://b/a%3Fb?anonymous=1", "s3://b/%2e%2e/x",
@@ -40,7 +40,7 @@ func FuzzPlace(f *testing.F) {
 	})
 }
 
-// normal makes no settings and none the same.
+// normal makes empty settings nil.
 func normal(p Place) Place {
 	if len(p.query) == 0 {
 		p.query = nil

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Every pattern of the repository is a literal that compiles: else the first use would panic.
+// Every pattern in the repository is a literal that compiles: otherwise its first use would panic.
 func TestPatternsCompile(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// screen keeps what is written.
+// screen records the output.
 type screen struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -35,7 +35,7 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// shown returns what a terminal shows at last, line by line.
+// shown returns what a terminal finally shows, line by line.
 func (s *screen) shown() string {
 	var lines []string
 	for line := range strings.SplitSeq(s.String(), "\n") {
@@ -48,7 +48,7 @@ func meter(s *screen, width int) *Meter {
 	return &Meter{out: s, now: time.Now, width: func() int { return width }}
 }
 
-// A bar comes after a second, tells count and time left, and is gone when it is done.
+// A bar appears after a second, shows count and time left, and disappears when it is done.
 func TestBar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -78,7 +78,7 @@ func TestBar(t *testing.T) {
 	})
 }
 
-// What is short leaves no trace.
+// A short task shows nothing.
 func TestShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -91,7 +91,7 @@ func TestShort(t *testing.T) {
 	})
 }
 
-// A part of something longer takes its place, and gives it back.
+// A part of a longer task replaces its bar for a while.
 func TestParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -115,7 +115,7 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// Lines that are printed meanwhile do not run into a bar.
+// Lines that are printed meanwhile do not mix with a bar.
 func TestPrintedLinesDoNotMixWithBars(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -157,7 +157,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Where no line can be redrawn, words come after three seconds, and then more and more rarely.
+// Where no line can be redrawn, lines are printed after three seconds, and then less and less often.
 func TestWordsWithoutTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -194,7 +194,7 @@ func TestWordsWithoutTerminal(t *testing.T) {
 	})
 }
 
-// Without a meter nothing is shown, and everything can be called.
+// Without a meter nothing is shown, and every method can be called.
 func TestNothingIsShownWithoutAMeter(t *testing.T) {
 	for _, ctx := range []context.Context{context.Background(), With(context.Background(), nil)} {
 		b := Start(ctx, "nothing", 5, Things)

@@ -33,7 +33,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// What is left of refused runs is nothing, and nothing of others is removed.
+// Refused runs leave nothing, and nothing of others is removed.
 func TestDiscard(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, step := range []struct {

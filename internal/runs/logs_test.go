@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// However long logs and their lines are, little is in memory.
+// However long logs and their lines are, little is held in memory.
 func TestLogsAreReadInPieces(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, rundir.LogsDir, "agent.log")

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 )
 
-// root makes a directory with journals of these runs, each a second younger than the one before.
+// root makes a directory with journals of these runs, each a second newer than the previous one.
 func root(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func root(t *testing.T, names ...string) string {
 	return dir
 }
 
-// story returns a journal as it is written.
+// story returns a journal as text.
 func story(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -89,8 +89,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A line that is being written is not read before its end is there, and a run that no process holds any longer ends
-// the following, with or without a last line.
+// A line that is being written is not read before it is complete, and following ends when no process holds the run any more, with or
+// without a last line.
 func TestFollow(t *testing.T) {
 	dir := filepath.Join(root(t, "demo-1"), "demo-1")
 	text := story(t)
@@ -154,7 +154,7 @@ func TestBadLine(t *testing.T) {
 	}
 }
 
-// A torn last line is cut off by the controller that continues with a run: a reader continues with it.
+// The controller that continues a run cuts off a torn last line: a reader continues with it.
 func TestReaderAfterATornLineIsCutOff(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, rundir.JournalFile)

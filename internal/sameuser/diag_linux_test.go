@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The direct question and the tables give the same user, for both families, and none for a socket that is not there.
+// The direct query and the tables return the same user, for both families, and none for a socket that does not exist.
 func TestBothWaysAgree(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", address)

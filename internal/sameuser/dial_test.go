@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/internal/sameuser/sameusertest"
 )
 
-// A dialler of a port of this host finds a process of its own user there, or none: not another user who has taken the port of a
-// server that ended.
+// Dialling a port of this host finds a process of the same user there, or none: not another user who has taken the port of a server that
+// ended.
 func TestAnotherUserListens(t *testing.T) {
 	l := sameusertest.Listen(t, "127.0.0.1:0")
 	heard := make(chan string, 1)

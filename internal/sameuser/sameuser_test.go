@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/loglimit"
 )
 
-// Connections of this user are accepted, over both families of addresses, also many at once.
+// Connections of this user are accepted, over both families of addresses, even many at once.
 func TestOwnConnections(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		inner, err := net.Listen("tcp", address)
@@ -61,7 +61,7 @@ func TestOwnConnections(t *testing.T) {
 	}
 }
 
-// What listens for this user closes connections of another user before anything is read or said.
+// Listeners for this user close connections of another user before anything is read or sent.
 func TestAnotherUser(t *testing.T) {
 	if !Supported {
 		t.Skip("this system does not tell whose a connection is: run it on Linux")

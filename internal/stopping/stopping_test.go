@@ -60,7 +60,7 @@ func TestElapsed(t *testing.T) {
 	}
 }
 
-// A training that ends while its figure still falls says so; one that has converged, or got worse, does not.
+// A training that ends while its score still falls says so; one that has converged, or got worse, does not.
 func TestTrend(t *testing.T) {
 	for name, c := range map[string]struct {
 		figures []float64 // of clocks 10, 20, ...

@@ -63,7 +63,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// On a narrow terminal the widest cells are cut first; where that is not enough, rows are records. Nothing is wider than it.
+// On a narrow terminal the widest cells are cut first; if that is not enough, rows become records. Nothing is wider than the terminal.
 func TestFits(t *testing.T) {
 	list := Table{Columns: []Column{{Name: "run", Title: "RUN"}, {Name: "usd", Title: "COST"}, {Name: "why", Title: "WHY"}},
 		Rows: [][]Cell{{Of("demo-1"), Of("$1.50"), Of("the cheapest of all pools that will do")}, {Of("demo-2"), Of("$12.00"), Of("-")}}}
@@ -94,7 +94,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// Without a terminal the environment says how wide lines may be.
+// Without a terminal the environment determines the line width.
 func TestWidthOfTheEnvironment(t *testing.T) {
 	for columns, want := range map[string]int{"40": 40, "": 0, "7": 0, "many": 0} {
 		t.Setenv("COLUMNS", columns)

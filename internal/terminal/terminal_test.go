@@ -28,7 +28,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// However a text is cut into writes, it comes out the same.
+// However a text is split into writes, the output is the same.
 func TestWriterHoldsPartsOfCharacters(t *testing.T) {
 	text := "Zü\u009b東京 👩‍🔬\x1b[1m\xff\xf0\x9f end\n\xe6\x9d"
 	want := Clean(text)
@@ -47,7 +47,7 @@ func TestWriterHoldsPartsOfCharacters(t *testing.T) {
 	}
 }
 
-// JSON says the same behind the writer.
+// JSON keeps its meaning behind the writer.
 func TestWriterKeepsJSON(t *testing.T) {
 	value := map[string]string{"\x7f": "\x1b[2J \u009b \u202e \u2028 \\ \" 東京\n\t"}
 	var out bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// meet has two ends of the data plane shake hands.
+// meet makes two ends of the data plane shake hands.
 func meet(a, b *Credential) error {
 	left, right := net.Pipe()
 	defer left.Close()
@@ -17,14 +17,14 @@ func meet(a, b *Credential) error {
 	go func() { accepted <- tls.Server(right, b.Config(Machine, Controller)).Handshake() }()
 	client := tls.Client(left, a.Config(Machine, Controller))
 	err := client.Handshake()
-	if err == nil { // what the server thinks of this end follows
+	if err == nil { // the server's verdict follows
 		go func() { _, _ = client.Read(make([]byte, 1)) }()
 	}
 	_ = left.SetDeadline(time.Now().Add(time.Minute))
 	return errors.Join(err, <-accepted)
 }
 
-// Hosts whose clocks are an hour off, in whatever direction, join, talk and renew; also when a clock is set in between.
+// Hosts whose clocks are an hour off, in either direction, join, talk and renew; even when a clock is set in between.
 func TestClocksAnHourOff(t *testing.T) {
 	hours := []time.Duration{-time.Hour, 0, time.Hour}
 	for _, controller := range hours {
@@ -50,7 +50,7 @@ func TestClocksAnHourOff(t *testing.T) {
 					t.Errorf("the controller is off by %v, the machine by %v: it renews in %v", controller, machine, renewAt.Sub(clocks[0].now()))
 				}
 				clocks[0].wind(later - machine)
-				for range 3 { // for longer than a certificate is good for
+				for range 3 { // for longer than a certificate is valid
 					if err := errors.Join(r.echo(control(all[0])), meet(all[0], all[1]), meet(all[1], all[0])); err != nil {
 						t.Fatalf("the controller is off by %v, the machine by %v, later by %v: %v", controller, machine, later, err)
 					}
@@ -70,7 +70,7 @@ func TestClocksAnHourOff(t *testing.T) {
 	}
 }
 
-// A controller that is started again after its clock was set knows the machines and the tokens of the one before.
+// A controller that is restarted after its clock was set knows its predecessor's machines and tokens.
 func TestClockSetBetweenControllers(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		r := newRun(t)

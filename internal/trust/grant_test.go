@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Machines get what the run grants with their certificates, ask for more at half its life, keep it while there is no other, and
-// do not join without it.
+// Machines get the run's grant with their certificates, request more at half its life, keep it while there is no other, and do not join
+// without it.
 func TestGrant(t *testing.T) {
 	r := newRun(t)
 	r.close()

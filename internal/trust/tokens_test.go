@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// issue makes a token for a launch of its own.
+// issue makes a token for a new launch.
 func (t *Tokens) issue(machines int) string { return t.Issue(rand.Text(), t.now(), machines) }
 
-// A launch that is requested again, by this controller or by the next one, must carry the same user data: providers
-// compare. Tokens of different launches, and of different runs, differ.
+// A launch that is repeated, by this controller or by the next one, must have the same user data: providers compare it. Tokens of different
+// launches, and of different runs, differ.
 func TestATokenIsOfItsLaunch(t *testing.T) {
 	decided := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	open := func(secret string, now time.Time) *Tokens {

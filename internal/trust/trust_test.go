@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// watch is a clock that tests wind.
+// watch is a clock that tests advance.
 type watch struct{ ahead atomic.Int64 }
 
 func (w *watch) now() time.Time       { return time.Now().Add(time.Duration(w.ahead.Load())) }
@@ -132,7 +132,7 @@ func (r *run) join(machine, token string) *Credential {
 	return c
 }
 
-// echo says something with a TLS configuration and wants it back.
+// echo sends something with a TLS configuration and expects it back.
 func (r *run) echo(config *tls.Config) error {
 	conn, err := tls.Dial("tcp", r.gate.Addr().String(), config)
 	if err != nil {
@@ -184,7 +184,7 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 	r, other := newRun(t), newRun(t)
 	honest := r.join("i-1", r.tokens.issue(1))
 	foreign := other.join("i-1", other.tokens.issue(1))
-	trusting := func(c *tls.Config) *tls.Config { // of a stranger, whom our controller suits
+	trusting := func(c *tls.Config) *tls.Config { // of a stranger, who accepts our controller
 		c.RootCAs = r.authority.pool()
 		c.NextProtos = []string{grpcProtocol}
 		return c
@@ -251,7 +251,7 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 	}
 }
 
-// say sends bytes and gives an error when nothing but an alert comes back before the end.
+// say sends bytes and returns an error if only an alert comes back before the end.
 func (r *run) say(garbage []byte) error {
 	conn, err := net.Dial("tcp", r.gate.Addr().String())
 	if err != nil {
@@ -269,7 +269,7 @@ func (r *run) say(garbage []byte) error {
 	return err
 }
 
-// A silent connection keeps no other away, and ends with the gate.
+// A silent connection blocks no other, and ends with the gate.
 func TestSilence(t *testing.T) {
 	r := newRun(t)
 	honest := r.join("i-1", r.tokens.issue(1))
@@ -313,7 +313,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// Half way a certificate is renewed by itself: no token is shown again.
+// A certificate is renewed at half its life: no token is sent again.
 func TestRenewal(t *testing.T) {
 	r := newRun(t)
 	j := r.joining("i-1", r.tokens.issue(1))
@@ -340,7 +340,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A token counts once for each machine of its launch, and for no other; also after the controller was restarted.
+// A token counts once for each machine of its launch, and for no other; even after the controller was restarted.
 func TestTokens(t *testing.T) {
 	r, other := newRun(t), newRun(t)
 	other.tokens.secret = []byte("another secret")
@@ -409,7 +409,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A machine shows its token only to the controller of the run that launched it.
+// A machine sends its token only to the controller of the run that launched it.
 func TestAMachineIsNotDeceived(t *testing.T) {
 	r, other := newRun(t), newRun(t)
 	j := other.joining("i-1", r.tokens.issue(1))
@@ -420,7 +420,7 @@ func TestAMachineIsNotDeceived(t *testing.T) {
 	if strings.Contains(other.log.String(), "may not join") {
 		t.Errorf("the other was asked:\n%s", other.log)
 	}
-	// Nor does a machine of the same run pass for its controller.
+	// Nor can a machine of the same run pass for its controller.
 	c := r.join("i-9", r.tokens.issue(1))
 	pretender := &Gate{own: c}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -445,7 +445,7 @@ func TestAMachineIsNotDeceived(t *testing.T) {
 	}
 }
 
-// What a stranger says when it joins is read to a bound, and answered with a refusal or not at all.
+// A stranger's data when it joins is read up to a limit, and answered with a refusal or not at all.
 func TestGarbageFromJoinedMachines(t *testing.T) {
 	r := newRun(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -492,7 +492,7 @@ func TestGarbageFromJoinedMachines(t *testing.T) {
 	r.join("i-1", r.tokens.issue(1)) // the name is free
 }
 
-// A life that is at least four times an orphan's patience leaves twice of it at the renewal.
+// A life of at least four times an orphan's patience leaves twice that patience at renewal.
 func TestLifeFor(t *testing.T) {
 	if LifeFor(10*time.Second) != time.Hour || LifeFor(time.Hour) != 4*time.Hour {
 		t.Error(LifeFor(10*time.Second), LifeFor(time.Hour))
@@ -514,7 +514,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// addressed is a listener that has an address and nothing else.
+// addressed is a listener with only an address.
 type addressed struct {
 	net.Listener
 	at net.Addr

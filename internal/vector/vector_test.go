@@ -54,14 +54,14 @@ func TestSumsHaveOneShape(t *testing.T) {
 	})
 }
 
-// Assembly and Go give the same bits, also of sums that overflow or underflow.
+// Assembly and Go give the same bits, even for sums that overflow or underflow.
 func TestAssemblyAgreesWithGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 70).Draw(t, "n")
 		numbers := rapid.SliceOfN(rapid.Float32Range(-1e20, 1e20), n, n)
 		a, b := numbers.Draw(t, "a"), numbers.Draw(t, "b")
 		f := rapid.SliceOfN(rapid.Float32Range(-2, 2), 4, 4).Draw(t, "factors")
-		// Both ways begin at an odd place, and nothing beyond the end may change.
+		// Both begin at an odd offset, and nothing beyond the end may change.
 		copies := func(v []float32) (one, two []float32) {
 			padded := append(append([]float32{7}, v...), 7, 7, 7, 7, 7, 7, 7, 7)
 			return slices.Clone(padded), padded
@@ -82,7 +82,7 @@ func TestAssemblyAgreesWithGo(t *testing.T) {
 	})
 }
 
-// sameBits takes all NaNs for the same.
+// sameBits treats all NaNs as equal.
 func sameBits(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool {
 		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y

@@ -13,15 +13,15 @@ import (
 // patience is how long the browser gets for one answer.
 const patience = time.Minute
 
-// tab is a page in a headless Chromium, spoken to by the DevTools protocol over two pipes: messages of JSON, each
-// ended by a zero byte (https://chromedevtools.github.io/devtools-protocol/).
+// tab is a page in a headless Chromium, controlled by the DevTools protocol over two pipes: JSON messages, each ended by a zero byte
+// (https://chromedevtools.github.io/devtools-protocol/).
 type tab struct {
 	t        *testing.T
 	to       *os.File
 	messages chan message // closed when the browser ends
 	session  string
 	last     int
-	said     []string // what the console and the log said that is worse than a notice
+	said     []string // warnings and errors of the console and the log
 }
 
 type message struct {
@@ -84,7 +84,7 @@ func (b *tab) listen(from *os.File) {
 	}
 }
 
-// call sends a command and waits for its answer; events that come meanwhile are looked at.
+// call sends a command and waits for its answer; events that arrive meanwhile are noted.
 func (b *tab) call(method string, params, result any) {
 	b.t.Helper()
 	b.last++
@@ -142,7 +142,7 @@ func (b *tab) note(m message) {
 	}
 }
 
-// open loads an address on a screen of some width.
+// open loads an address on a screen of the given width.
 func (b *tab) open(url string, width int) {
 	b.t.Helper()
 	b.call("Emulation.setDeviceMetricsOverride",
@@ -151,7 +151,7 @@ func (b *tab) open(url string, width int) {
 	b.await("the page", func(m message) bool { return m.Method == "Page.loadEventFired" })
 }
 
-// eval gives the value of an expression in the page.
+// eval returns the value of an expression in the page.
 func (b *tab) eval(expression string, value any) {
 	b.t.Helper()
 	var answer struct {
@@ -180,7 +180,7 @@ func (b *tab) until(what, expression string) {
 	}
 }
 
-// picture keeps the whole page as a PNG.
+// picture saves the whole page as a PNG.
 func (b *tab) picture(file string) {
 	b.t.Helper()
 	var shot struct{ Data string }
@@ -197,7 +197,7 @@ func fail(t *testing.T, err error) {
 	}
 }
 
-// quoted returns a string of JavaScript.
+// quoted returns a JavaScript string.
 func quoted(s string) string {
 	text, err := json.Marshal(s)
 	if err != nil {

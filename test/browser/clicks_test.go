@@ -22,8 +22,8 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// Playwright clicks through the dashboard, and axe-core looks at every page (clicks.mjs says at what): a running run,
-// one that has ended, a long one, a damaged one, and a hundred small ones.
+// Playwright clicks through the dashboard, and axe-core examines every page (clicks.mjs lists what): a running run, an ended one, a long
+// one, a damaged one, and a hundred small ones.
 func TestClicks(t *testing.T) {
 	program, modules := os.Getenv("TIERML_CHROMIUM"), os.Getenv("TIERML_PLAYWRIGHT")
 	if program == "" || modules == "" {
@@ -108,7 +108,7 @@ func inRoot(t *testing.T, root, name string, entries []journal.Entry) *run {
 	return r
 }
 
-// trickle writes lines one after the other until they or the clicks are at an end.
+// trickle writes lines one after the other until they or the clicks are finished.
 func (r *run) trickle(t *testing.T, entries []journal.Entry, ended <-chan struct{}) {
 	for len(entries) > 0 {
 		n := min(10, len(entries))
@@ -122,7 +122,7 @@ func (r *run) trickle(t *testing.T, entries []journal.Entry, ended <-chan struct
 	}
 }
 
-// The figures of a run's page are, as the browser shows them, those that follow from its journal by another arithmetic.
+// The figures of a run's page, as the browser shows them, are those that independent arithmetic computes from its journal.
 func (b *tab) checkReckoned(dir string, asOf time.Time) {
 	b.t.Helper()
 	var page reckon.Page

@@ -21,8 +21,8 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// The dashboard of a run in progress: from the list to the run by its link; the page renews itself, keeps what its
-// reader has opened, fits wide and narrow screens, and shows the figures of the journal at every moment.
+// The dashboard of a run in progress: from the list to the run by its link; the page refreshes itself, keeps what its reader has opened,
+// fits wide and narrow screens, and always shows the journal's figures.
 func TestDashboard(t *testing.T) {
 	b := openTab(t)
 	defer func() { b.t = t }()
@@ -62,7 +62,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// picturesOf keeps a picture in TIERML_PICTURES, if it is set.
+// picturesOf saves a picture in TIERML_PICTURES, if it is set.
 func (b *tab) picturesOf(name string, width int) {
 	if folder := os.Getenv("TIERML_PICTURES"); folder != "" {
 		fail(b.t, os.MkdirAll(folder, 0o755))
@@ -70,7 +70,7 @@ func (b *tab) picturesOf(name string, width int) {
 	}
 }
 
-// run is one in progress: a process holds its directory.
+// run is a run in progress: a process holds its directory.
 type run struct {
 	dir    string
 	holder *os.File

@@ -14,9 +14,9 @@ import (
 	"github.com/tierml/tierml/internal/journal/journaltest"
 )
 
-// The report page of a run fits wide and narrow screens, has its charts, says nothing on the console, loads nothing
-// from elsewhere, and shows the figures of the report. The runs are the story of the tests and those whose
-// report.json TIERML_REPORTS names. Pictures go to TIERML_PICTURES, if it is set, to be looked at.
+// The report page of a run fits wide and narrow screens, has its charts, prints nothing to the console, loads nothing from elsewhere, and
+// shows the figures of the report. The runs are the story of the tests and those whose report.json TIERML_REPORTS names. Pictures go to
+// TIERML_PICTURES, if it is set, to be looked at.
 func TestReportPage(t *testing.T) {
 	b := openTab(t)
 	defer func() { b.t = t }()
@@ -71,8 +71,7 @@ func write(t *testing.T, r *cost.Report) (file string) {
 	return file
 }
 
-// checkFits wants no sideways scrolling: on a narrow screen tables have a frame of their own to scroll in, on a wide one
-// they fit.
+// checkFits checks that there is no sideways scrolling: on a narrow screen tables scroll in a frame of their own, on a wide one they fit.
 func checkFits(b *tab, width int) {
 	b.t.Helper()
 	var got struct {
@@ -96,8 +95,7 @@ func checkFits(b *tab, width int) {
 	}
 }
 
-// checkCharts wants four charts with curves in them, each in the one size that fits, whose texts are inside and
-// do not lie on each other.
+// checkCharts checks that there are four charts with curves, each in the one size that fits, with texts inside that do not overlap.
 func checkCharts(b *tab) {
 	b.t.Helper()
 	var charts []struct {
@@ -134,7 +132,7 @@ func checkCharts(b *tab) {
 	}
 }
 
-// checkFigures compares what is shown with the report.
+// checkFigures compares the displayed figures with the report.
 func checkFigures(b *tab, r *cost.Report) {
 	b.t.Helper()
 	var summary string

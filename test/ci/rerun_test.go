@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// script runs .ci/rerun in a module of its own, with a test file, and returns what it printed, what it called flaky, and whether it passed.
+// script runs .ci/rerun in its own module with a test file, and returns its output, the tests that it called flaky, and whether it passed.
 func script(t *testing.T, code, flaky string) (out, listed string, passed bool) {
 	t.Helper()
 	rerun, err := filepath.Abs("../../.ci/rerun")

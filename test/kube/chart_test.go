@@ -11,7 +11,7 @@ import (
 
 const chart = "../../deploy/kubernetes/chart"
 
-// helm runs Helm and returns what it prints, problems left out.
+// helm runs Helm and returns its output, or its errors if it fails.
 func helm(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Getenv("TIERML_HELM"), arguments...)
@@ -22,7 +22,7 @@ func helm(t *testing.T, arguments ...string) (string, error) {
 	return string(out), err
 }
 
-// The API server admits what the chart makes, with each of its values; a release is installed, and nothing of it is left after it.
+// The API server admits the chart's objects, with each of its values; a release is installed, and leaves nothing after its removal.
 func TestRealChart(t *testing.T) {
 	w := newWorld(t)
 	w.kubectl("apply", "--server-side", "-f", os.Getenv("TIERML_PODMONITOR"))
@@ -76,7 +76,7 @@ func TestRealChart(t *testing.T) {
 	}
 }
 
-// The manifests are what Helm makes of the chart, by the command in their first line.
+// The manifests are Helm's output for the chart, by the command in their first line.
 func TestRealManifests(t *testing.T) {
 	needsServer(t)
 	for _, file := range []string{"tierml.yaml", "server.yaml"} {

@@ -16,13 +16,13 @@ import (
 	"github.com/tierml/tierml/fakecloud/kubelet"
 )
 
-// registry is where the release's image would be.
+// registry stands in for the registry with the release's image.
 const registry = "registry.example.com/tierml"
 
 // dist is the folder of the release.
 var dist = filepath.Join(os.TempDir(), fmt.Sprintf("release-of-test-kube-%d", os.Getpid()))
 
-// released makes a release for this machine, once for all tests, with make's flags: they have compiled everything already.
+// released makes a release for this machine, once for all tests, with make's flags: everything is already compiled with them.
 var released = sync.OnceValue(func() error {
 	cmd := exec.Command("go", "-C", "../../tools/release", "run", ".", "-out", dist, "-version", "v0.1.0", "-image", registry, "linux/"+runtime.GOARCH)
 	cmd.Env = append(os.Environ(), "RELEASE_GOFLAGS="+os.Getenv("GOFLAGS"))
@@ -32,7 +32,7 @@ var released = sync.OnceValue(func() error {
 	return nil
 })
 
-// newContainers makes a world whose pods are containers of a release's image, and the only image there is.
+// newContainers makes a world whose pods are containers of a release's image, the only one available.
 func newContainers(t *testing.T) *world {
 	t.Helper()
 	if needsServer(t); os.Geteuid() != 0 {
@@ -83,7 +83,7 @@ func (w *world) unpackImage(folder string) string {
 	return top.Manifests[0].Digest
 }
 
-// resolve has containers find names at an address.
+// resolve makes containers resolve names to an address.
 func (w *world) resolve(address string, names ...string) {
 	w.Helper()
 	text := "127.0.0.1 localhost\n"

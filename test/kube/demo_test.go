@@ -67,7 +67,7 @@ func needsServer(t *testing.T) {
 // store returns the address of an object store, with a bucket tierml, whose keys are in the environment.
 func store() string { return os.Getenv("TIERML_VERSITYGW_ENDPOINT") }
 
-// newWorld makes one whose pods run as adjusted.
+// newWorld makes a world whose pods run as adjusted.
 func newWorld(t *testing.T, adjust ...func(*kubelet.Processes)) *world {
 	t.Helper()
 	needsServer(t)
@@ -134,7 +134,7 @@ func (w *world) kubectl(arguments ...string) string {
 	return w.command(os.Getenv("TIERML_KUBECTL"), arguments...)
 }
 
-// job writes the example with what differs on this host, and with other replacements, and returns its folder.
+// job writes the example, adapted to this host and with other replacements, and returns its folder.
 func (w *world) job(name string, more ...string) string {
 	w.Helper()
 	dir := w.TempDir()
@@ -177,7 +177,7 @@ func (w *world) checkAsOneProcess(dir, run string) {
 	w.checkModel(dir, filepath.Join(dir, rundir.Root, run))
 }
 
-// checkModel compares the model in a run's directory with what one process makes of the job in a folder.
+// checkModel compares the model in a run's directory with the one that one process makes from the job in a folder.
 func (w *world) checkModel(dir, run string) {
 	w.Helper()
 	alone := filepath.Join(dir, "alone.safetensors")
@@ -193,7 +193,7 @@ func (w *world) checkModel(dir, run string) {
 	}
 }
 
-// The example, from doctor to the report, and nothing left.
+// The example, from doctor to the report, leaves nothing.
 func TestRealDemo(t *testing.T) {
 	w := newWorld(t)
 	dir := w.job("demo-kube")
@@ -230,11 +230,11 @@ func (w *world) checkEmpty() {
 	}
 }
 
-// One spot pod of each of four jobs is deleted at once, with its 15 seconds of grace: no clock is done again.
+// One spot pod of each of four jobs is deleted at once, with its 15 seconds of grace: no clock is repeated.
 func TestRealEvictionOfFourJobs(t *testing.T) {
 	w := newWorld(t)
 	const jobs = 4
-	w.example = strings.Replace(w.example, "clocks: 60", "clocks: 8000", 1) // long enough to be in the middle of it
+	w.example = strings.Replace(w.example, "clocks: 60", "clocks: 8000", 1) // long enough to be caught midway
 	w.example = strings.Replace(w.example, "max_duration: 2h", "max_duration: 2h\ncheckpoint: {every: 10m}", 1)
 	dirs, errs := make([]string, jobs), make([]error, jobs)
 	var runs sync.WaitGroup
@@ -316,7 +316,7 @@ func (w *world) spotPods(run string) (names []string) {
 	return names
 }
 
-// until waits for a state that must come.
+// until waits for a condition.
 func (w *world) until(what string, done func() bool) {
 	w.Helper()
 	for deadline := time.Now().Add(10 * time.Minute); !done(); time.Sleep(200 * time.Millisecond) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A node goes with all its pods, without warning, and comes back under another name: the cluster collects its pods, others train on it
+// A node is lost with all its pods, without warning, and comes back under another name: the cluster collects its pods, others train on it
 // under that name, and the model is that of one process.
 func TestRealRenamedNode(t *testing.T) {
 	w := newWorld(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// managing is how Kueue's manager runs here: its own certificates, which its webhooks get, and pods are all that it manages.
+// managing configures Kueue's manager here: its own certificates, which its webhooks get, and pods are all that it manages.
 const managing = `
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
@@ -31,7 +31,7 @@ integrations: {frameworks: [pod]}
 featureGates: {VisibilityOnDemand: false, MultiKueue: false}
 `
 
-// queueing is a queue for the pods of namespace tierml. Quota of vCPUs is what is scarce.
+// queueing is a queue for the pods of namespace tierml. The quota of vCPUs is scarce.
 const queueing = `
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
@@ -52,8 +52,8 @@ metadata: {name: research, namespace: tierml}
 spec: {clusterQueue: team}
 `
 
-// kueue installs Kueue by its own chart and runs its manager until the test ends. The API server reaches its webhooks as a Service that
-// is a name of this host.
+// kueue installs Kueue with its own chart and runs its manager until the test ends. The API server reaches its webhooks as a Service with a
+// name of this host.
 func (w *world) kueue() {
 	w.Helper()
 	manager, chart := os.Getenv("TIERML_KUEUE"), os.Getenv("TIERML_KUEUE_CHART")
@@ -74,7 +74,7 @@ func (w *world) kueue() {
 		}
 	}
 	w.kubectl("apply", "--server-side", "-f", all)
-	log, err := os.Create(filepath.Join(filepath.Dir(manager), "..", "kueue.log")) // where the API server's is
+	log, err := os.Create(filepath.Join(filepath.Dir(manager), "..", "kueue.log")) // next to the API server's
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func (w *world) kueue() {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
-		// What stays concerns no pods.
+		// What remains does not concern pods.
 		if out, err := exec.Command(os.Getenv("TIERML_KUBECTL"), "delete", "--ignore-not-found", "mutatingwebhookconfiguration/kueue-mutating-webhook-configuration",
 			"validatingwebhookconfiguration/kueue-validating-webhook-configuration").CombinedOutput(); err != nil {
 			w.Errorf("removing Kueue's webhooks: %v\n%s", err, out)
@@ -104,7 +104,7 @@ func (w *world) kueue() {
 	})
 }
 
-// mount writes a Secret's files, if it has any, as a kubelet does.
+// mount writes the files of a Secret, if it has any, as a kubelet does.
 func (w *world) mount(namespace, name, folder string) bool {
 	secret, err := w.client.CoreV1().Secrets(namespace).Get(w.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -121,13 +121,13 @@ func (w *world) mount(namespace, name, folder string) bool {
 	return true
 }
 
-// workload is what Kueue makes of a group of pods.
+// workload is Kueue's object for a group of pods.
 type workload struct {
 	Spec   struct{ PodSets []struct{ Count int } }
 	Status struct{ Conditions []metav1.Condition }
 }
 
-// says returns the message of a condition that has a status; empty = it has not.
+// says returns the message of a condition with a status; empty = it does not hold.
 func (l workload) says(kind string, status metav1.ConditionStatus) string {
 	for _, c := range l.Status.Conditions {
 		if c.Type == kind && c.Status == status {
@@ -137,7 +137,7 @@ func (l workload) says(kind string, status metav1.ConditionStatus) string {
 	return ""
 }
 
-// workloads returns those of the jobs' pods.
+// workloads returns the workloads of the jobs' pods.
 func (w *world) workloads() (all []workload) {
 	w.Helper()
 	var list struct{ Items []workload }
@@ -147,13 +147,13 @@ func (w *world) workloads() (all []workload) {
 	return list.Items
 }
 
-// used returns the vCPUs of the queue that are reserved.
+// used returns the queue's reserved vCPUs.
 func (w *world) used() string {
 	w.Helper()
 	return w.kubectl("get", "clusterqueue", "team", `--output=jsonpath={.status.flavorsReservation[0].resources[?(@.name=="cpu")].total}`)
 }
 
-// quota sets that of the queue.
+// quota sets the queue's quota.
 func (w *world) quota(cpus int) {
 	w.Helper()
 	path := filepath.Join(w.TempDir(), "queue.yaml")
@@ -178,9 +178,9 @@ func (w *world) gated() (names []string) {
 	return names
 }
 
-// Kueue itself holds a job's pods back, and admits those of a launch together: none with a quota that is too small for all. A pod that is
-// evicted leaves its quota to the next one, and so does one whose node is lost; when Kueue itself evicts a launch's pods, others wait in
-// their place. The job's end gives back all. The model is that of one process.
+// Kueue itself holds back a job's pods, and admits those of a launch together: none if the quota is too small for all. An evicted pod
+// leaves its quota to the next one, and so does one whose node is lost; when Kueue itself evicts a launch's pods, their replacements wait.
+// The job's end returns everything. The model is that of one process.
 func TestRealQueue(t *testing.T) {
 	w := newWorld(t)
 	w.kueue()
@@ -198,7 +198,7 @@ func TestRealQueue(t *testing.T) {
 	}
 	wait(1, "request (1) > maximum capacity (0)") // the reliable pod
 	w.quota(1)
-	wait(3, "request (3) > maximum capacity (1)") // those on spot nodes, when that is there
+	wait(3, "request (3) > maximum capacity (1)") // those on spot nodes, when that one exists
 	w.quota(3)
 	wait(3, "1 more needed")
 	if running := w.spotPods("queued-1"); len(running) > 0 || w.used() != "1" {

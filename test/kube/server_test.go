@@ -21,8 +21,8 @@ import (
 
 // The job server as the release's chart deploys it, by the digest of the release's image: a pod of its StatefulSet, with the rights of its
 // account and its volume, runs a job that keeps its splits and checkpoints in an object store. The node of the job's spot pods is drained,
-// and others train on; kubectl says why. Then its own node is drained, and the pod comes up on another one with another address and the
-// same name and volume: the job's pods work on for it, and the model is that of one process.
+// and others train on; kubectl says why. Then its own node is drained, and the pod restarts on another one with another address and the
+// same name and volume: the job's pods keep working for it, and the model is that of one process.
 func TestRealServerOfTheChart(t *testing.T) {
 	w := newContainers(t)
 	w.namespace = "charted"
@@ -98,7 +98,7 @@ func TestRealServerOfTheChart(t *testing.T) {
 	w.until("the job server has ended", func() bool { return w.serversNode() == "" })
 }
 
-// drainSpot drains the node of a run's spot pods in the middle of training, and waits until as many train on another.
+// drainSpot drains the node of a run's spot pods in the middle of training, and waits until the same number train on another.
 func (w *world) drainSpot(run, directory string) {
 	w.Helper()
 	before, joined := w.spotPods(run), w.lines(directory, run, journal.Join)
@@ -136,13 +136,13 @@ func (w *world) machines() []string {
 	return names
 }
 
-// serversNode returns where the job server's pod runs; empty = nowhere.
+// serversNode returns the node of the job server's pod; empty = none.
 func (w *world) serversNode() string {
 	return strings.TrimSpace(w.kubectl("--namespace", w.namespace, "get", "pods", "--selector=app.kubernetes.io/name=tierml-controller",
 		"--field-selector=status.phase=Running", "--output=jsonpath={.items[*].spec.nodeName}"))
 }
 
-// freeAddress returns one of this host without a listener.
+// freeAddress returns an address of this host without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -18,13 +18,13 @@ import (
 	"github.com/tierml/tierml/jobrun"
 )
 
-// Two jobs share four spot pods by a scheduler: the second gets its half as the first one's pods are deleted, and all when the first has
-// ended. There are never more than four, though the job server is killed and the next one has another scheduler; the model is that of one
-// process.
+// Two jobs share four spot pods under a scheduler: the second gets its half as the first one's pods are deleted, and all when the first has
+// ended. There are never more than four, even though the job server is killed and the next one has another scheduler; the model is that of
+// one process.
 func TestRealSlots(t *testing.T) {
 	w := newWorld(t)
 	home := t.TempDir()
-	t.Cleanup(func() { // where it has failed
+	t.Cleanup(func() { // if it has failed
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		for _, name := range []string{"first", "second"} {
@@ -77,7 +77,7 @@ func TestRealSlots(t *testing.T) {
 		})
 	}
 	first := start("drf")
-	dir := submit("first", "200000") // of more work it would have to keep within 1.5 times the price on demand, and buy that
+	dir := submit("first", "200000") // with more work it would have to stay within 1.5 times the on-demand price, and buy that
 	have(map[string]int{"first": 4})
 	second := submit("second", "15000")
 	have(map[string]int{"first": 2, "second": 2})

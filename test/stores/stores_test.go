@@ -1,5 +1,5 @@
-// Package stores_test carries what a run keeps in object stores there and back: the program, splits, checkpoints. The stores
-// are independent programs.
+// Package stores_test stores a run's data in object stores and reads it back: the program, splits, checkpoints. The stores are independent
+// programs.
 package stores_test
 
 import (
@@ -58,7 +58,7 @@ func TestGoFakeS3(t *testing.T) {
 }
 
 func TestFakeGCSServer(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // it wants to know its own address before it listens
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // it needs its own address before it listens
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func words(s string) func(io.Writer) error {
 	}
 }
 
-// carry brings everything there and back.
+// carry stores everything and reads it back.
 func carry(t *testing.T, folder string) {
 	t.Run("program", func(t *testing.T) { program(t, location.Join(folder, "program")) })
 	t.Run("splits", func(t *testing.T) { splits(t, location.Join(folder, "splits")) })
@@ -148,7 +148,7 @@ func splits(t *testing.T, folder string) {
 	}
 }
 
-// whole gives a block in one piece.
+// whole returns a block in one piece.
 type whole struct{ rows *ps.Block }
 
 func (w *whole) Next(int) (ps.Block, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A worker that passes other splits than its own gives one away only when that has passed the clock that the worker is in: its taker would begin the
-// clock anew, and the others wait for that. Parked, it gives it away as it is.
+// A worker that passes over other splits gives one away only after it has passed the worker's current clock: otherwise its new owner would
+// restart the clock, and the others wait for that. A parked worker gives it away as it is.
 func TestGivenAwayBehind(t *testing.T) {
 	for _, c := range []struct {
 		passes, parked bool

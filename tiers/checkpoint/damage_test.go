@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Wherever checkpoints are, the newest that is whole and undamaged counts, and it is read back to the last bit.
+// Wherever checkpoints are stored, the newest complete and undamaged one counts, and it is read back to the last bit.
 func TestNewestThatIsUndamaged(t *testing.T) {
 	for name, place := range map[string]func(*testing.T) string{
 		"path": func(t *testing.T) string { return filepath.Join(t.TempDir(), "saved") },
@@ -32,7 +32,7 @@ func TestNewestThatIsUndamaged(t *testing.T) {
 			return "s3://data/runs/demo-1?region=us-east-1&anonymous=true&endpoint=" + server.URL
 		},
 		"gs": func(t *testing.T) string {
-			listener, err := net.Listen("tcp", "127.0.0.1:0") // it wants to know its own address before it listens
+			listener, err := net.Listen("tcp", "127.0.0.1:0") // it needs its own address before it listens
 			if err != nil {
 				t.Fatal(err)
 			}

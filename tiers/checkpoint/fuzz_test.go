@@ -22,7 +22,7 @@ func write(t testing.TB, path string, content []byte) {
 	}
 }
 
-// resealed returns a manifest whose parts have the digests of what is there, if it is one: the writer of a checkpoint knows them.
+// resealed returns a manifest with the digests of the actual parts, if it is one: a checkpoint's writer knows them.
 func resealed(manifest, rows []byte) []byte {
 	var m Manifest
 	if json.Unmarshal(manifest, &m) != nil {
@@ -41,8 +41,8 @@ func resealed(manifest, rows []byte) []byte {
 	return text
 }
 
-// FuzzCheckpoint: whatever a manifest and its parts are, what is read is a partition of the job's schema, and little memory is taken
-// for what is not.
+// FuzzCheckpoint: whatever a manifest and its parts contain, only a partition of the job's schema is read, and rejected input allocates
+// little memory.
 func FuzzCheckpoint(f *testing.F) {
 	schema, values := example()
 	all := []ps.Partition{0, 1, 2, 3}

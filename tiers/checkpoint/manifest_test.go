@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// list gives a block in pieces.
+// list returns a block in pieces.
 type list struct {
 	schema *ps.Schema
 	rows   ps.Block
@@ -36,7 +36,7 @@ func (l *list) Next(int) (ps.Block, error) {
 	return out, l.fails
 }
 
-// save writes a checkpoint of the example by two machines.
+// save writes a checkpoint of the example from two machines.
 func save(t *testing.T, place string, clock ps.Clock, life string) (schema ps.Schema, blocks []*ps.Block, manifest string) {
 	t.Helper()
 	schema, values := example()
@@ -87,7 +87,7 @@ func TestManifestRoundTrip(t *testing.T) {
 	}
 }
 
-// The newest complete checkpoint counts; those that lack something, or are none of ours, do not.
+// The newest complete checkpoint counts; incomplete and foreign ones do not.
 func TestListKnowsWhatIsComplete(t *testing.T) {
 	place := t.TempDir()
 	if found, _, err := List(t.Context(), filepath.Join(place, "nowhere"), nil); err != nil || found != nil {

@@ -102,7 +102,7 @@ func TestCheckpointsOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// What claims to be larger than it may be is refused before memory is taken for it.
+// A checkpoint that claims to be larger than allowed is refused before memory is allocated for it.
 func TestCheckpointsThatAreTooLarge(t *testing.T) {
 	place := t.TempDir()
 	schema, _, manifest := save(t, place, 42, "1.1")

@@ -12,7 +12,7 @@ import (
 	"github.com/goreleaser/nfpm/v2/files"
 )
 
-// The checksums are signed by the key of the environment: minisign verifies them with its public half.
+// The checksums are signed with the key from the environment: minisign verifies them with its public half.
 func TestChecksumsAreSigned(t *testing.T) {
 	public, private, err := minisign.GenerateKey(rand.Reader)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestChecksumsAreSigned(t *testing.T) {
 	}
 }
 
-// An rpm owns the folders that go with it, and none of the system's.
+// An rpm owns the folders that are removed with it, and none of the system's.
 func TestAnRPMOwnsItsFolders(t *testing.T) {
 	var contents files.Contents
 	for _, name := range []string{"/usr/bin/tierml", "/usr/share/man/man1/tierml.1", "/usr/share/fish/vendor_completions.d/tierml.fish", "/usr/share/doc/tierml/docs/images/run.png"} {

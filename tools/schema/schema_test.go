@@ -1,5 +1,5 @@
-// Package schema tries docs/job.schema.json with a validator that nobody here wrote, in a module of its own, so that the program
-// does not depend on it.
+// Package schema checks docs/job.schema.json with an independent validator, in a module of its own, so that the program does not depend on
+// it.
 package schema
 
 import (
@@ -119,7 +119,7 @@ func TestJobFilesAreAccepted(t *testing.T) {
 	}
 }
 
-// beyond are the bad files that a schema cannot know to be bad, by the reason.
+// beyond are the bad files that a schema cannot reject, with the reason.
 var beyond = map[string]string{
 	"data-is-a-folder": "files", "data-missing-file": "files", "checkpoint-needs-credentials": "files",
 	"yaml-alias": "YAML", "yaml-merge": "YAML",
@@ -140,7 +140,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		}
 		value, err := read(text)
 		if err != nil {
-			continue // an editor says so itself
+			continue // an editor reports it itself
 		}
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		_, unknowable := beyond[name]

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// backend is a region whose time stops until it is moved.
+// backend is a region whose time stands still until it is moved.
 type backend struct {
 	region *region.Region
 	now    time.Time
@@ -38,7 +38,7 @@ func newHandler(t *testing.T) (*Handler, *backend) {
 	return New(b, slog.New(slog.DiscardHandler), Lengths{Operation: time.Second, Market: func(d time.Duration) time.Duration { return d }}), b
 }
 
-// ask makes one call and gives the answer, also of one that is refused.
+// ask makes one call and returns the answer, including refusals.
 func ask(t *testing.T, h *Handler, method, path, body string) (int, map[string]any) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -50,7 +50,7 @@ func ask(t *testing.T, h *Handler, method, path, body string) (int, map[string]a
 	return w.Code, answer
 }
 
-// reason is why a call was refused.
+// reason returns why a call was refused.
 func reason(answer map[string]any) string {
 	e, _ := answer["error"].(map[string]any)
 	errors, _ := e["errors"].([]any)
@@ -99,7 +99,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestOperation: an operation takes its time; the same request id gives it again, and a taken name is a conflict.
+// TestOperation: an operation takes its time; the same request id returns it again, and a taken name is a conflict.
 func TestOperation(t *testing.T) {
 	h, b := newHandler(t)
 	const id = "?requestId=12345678-1234-8234-8234-123456789abc"
@@ -121,7 +121,7 @@ func TestOperation(t *testing.T) {
 	}
 }
 
-// TestShortOfMachines: a bulkInsert makes as many as there are, and its operation says what it lacked; limits are others.
+// TestShortOfMachines: a bulkInsert creates as many as are available, and its operation reports what was lacking; limits are different.
 func TestShortOfMachines(t *testing.T) {
 	h, b := newHandler(t)
 	body := `{"count": "5", "minCount": "1", "perInstanceProperties": {"m-0": {}, "m-1": {}, "m-2": {}, "m-3": {}, "m-4": {}},
@@ -153,7 +153,7 @@ func TestShortOfMachines(t *testing.T) {
 	}
 }
 
-// TestPreemption: a preempted machine is stopping, then gone from the lists; the provider's operation tells of it.
+// TestPreemption: a preempted machine is stopping, then gone from the lists; the provider's operation reports it.
 func TestPreemption(t *testing.T) {
 	h, b := newHandler(t)
 	ask(t, h, "POST", zone+"/instances", machine("m-0", spot))

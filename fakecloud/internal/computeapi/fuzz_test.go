@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/internal/fuzzing"
 )
 
-// FuzzRequest has a region asked by whole HTTP requests, one after the other as time continues: nothing fails that is not
-// the client's fault, and memory is bounded.
+// FuzzRequest sends a region whole HTTP requests, one after the other as time continues: nothing fails that is not the client's fault, and
+// memory is bounded.
 func FuzzRequest(f *testing.F) {
 	request := func(method, path, body string) string {
 		return method + " /compute/v1/projects/p/" + path + " HTTP/1.1\nHost: compute.local\nContent-Type: application/json\n\n" + body

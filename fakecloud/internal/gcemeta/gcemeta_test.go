@@ -78,8 +78,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestWait: a call that waits is answered when the value changes, at once when the client's is another, and late with
-// the value as it is.
+// TestWait: a waiting call is answered when the value changes, at once when the client's value differs, and at the time-out with the
+// unchanged value.
 func TestWait(t *testing.T) {
 	const path = "/computeMetadata/v1/instance/preempted?wait_for_change=true"
 	m := newMachine()

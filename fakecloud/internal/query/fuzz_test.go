@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/internal/fuzzing"
 )
 
-// FuzzRequest has a region asked by whole HTTP requests, one after the other as time continues: nothing fails that is not
-// the client's fault or the region's lack of machines, and memory is bounded.
+// FuzzRequest sends a region whole HTTP requests, one after the other as time continues: nothing fails that is not the client's fault or
+// the region's lack of machines, and memory is bounded.
 func FuzzRequest(f *testing.F) {
 	const post = "POST / HTTP/1.1\nHost: ec2.local\nContent-Type: application/x-www-form-urlencoded\n\n"
 	stories, err := filepath.Glob("testdata/*.story")

@@ -59,9 +59,8 @@ func newWorld(t *testing.T) *world {
 	return &world{region: r, now: start}
 }
 
-// TestStories plays testdata/*.story. A line "@ +10m" sets the time, "# ..." is a remark, "throttle 1m" and
-// "gone ID" happen to the region, "> parameters" is a request, spread over lines as one likes; what follows is
-// the status and the answer.
+// TestStories plays testdata/*.story. A line "@ +10m" sets the time, "# ..." is a comment, "throttle 1m" and "gone ID" happen to the
+// region, "> parameters" is a request on one or more lines; the status and the answer follow.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.story")
 	if err != nil || len(files) == 0 {
@@ -86,7 +85,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// play returns the story with the answers that it gets.
+// play returns the story with the answers received.
 func play(t *testing.T, story string) string {
 	w := newWorld(t)
 	handler := New(w, slog.New(slog.DiscardHandler))
@@ -134,7 +133,7 @@ func play(t *testing.T, story string) string {
 	return out.String()
 }
 
-// fill puts the n-th launched instance's id for {i1}, its request's for {r1}, the n-th template's for {t1}, the n-th fleet's for
+// fill substitutes the n-th launched instance's id for {i1}, its request's for {r1}, the n-th template's for {t1}, the n-th fleet's for
 // {f1}.
 func fill(w *world, form string) string {
 	var pairs []string
@@ -172,7 +171,7 @@ func TestEveryPageOnce(t *testing.T) {
 			body := answer.Body.String()
 			seen += strings.Count(body, tt.element)
 			pages++
-			w.now = w.now.Add(20 * time.Minute) // a new price appears while pages are read; it is not among them
+			w.now = w.now.Add(20 * time.Minute) // a new price appears between pages; it is not included
 			_, rest, more := strings.Cut(body, "<nextToken>")
 			token, _, _ := strings.Cut(rest, "</nextToken>")
 			if !more || token == "" {

@@ -22,8 +22,8 @@ func gceRegion(t *testing.T) (*Region, time.Time) {
 	return r, start
 }
 
-// TestTermsOfComputeEngine: a price above on-demand takes no machine away; the longest run and the 24 hours of preemptible
-// machines do, the latter with a notice before; an extra notice comes earlier than the others'.
+// TestTermsOfComputeEngine: a price above on-demand takes no machine; the maximum run time and the 24 hours of preemptible machines do, the
+// latter with a notice before; an extra notice comes earlier than others'.
 func TestTermsOfComputeEngine(t *testing.T) {
 	r, start := gceRegion(t)
 	launch := func(name string, terms Terms) {

@@ -83,7 +83,7 @@ func code(err error) string {
 	return ""
 }
 
-// say tells effects in words.
+// say describes effects in words.
 func say(effects []Effect) string {
 	var words []string
 	for _, e := range effects {
@@ -336,7 +336,7 @@ func TestPrices(t *testing.T) {
 		{"before there was a price", PriceQuery{Types: []string{"big"}, End: after(9 * time.Minute)}, 70 * time.Minute, nil},
 	} {
 		if diff := cmp.Diff(tt.want, tell(tt.q, after(tt.now))); diff != "" {
-			// Time continues in one region: the cases are in order of now.
+			// Time continues in one region: the cases are in the order of now.
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -419,7 +419,7 @@ func TestFleet(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		q    FleetRequest
-		want string // zone/type x count of what was bought, then codes of what was refused
+		want string // zone/type x count of purchases, then codes of refusals
 	}{
 		{"the cheapest first", FleetRequest{Overrides: small, Spot: 3}, "us-west-1a/small x2, us-west-1b/small x1"},
 		{"by priority", FleetRequest{Overrides: small, Spot: 2, SpotStrategy: "capacity-optimized-prioritized"}, "us-west-1b/small x2"},

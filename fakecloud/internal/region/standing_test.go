@@ -88,7 +88,8 @@ func TestStopAndStart(t *testing.T) {
 	}
 }
 
-// A protected machine ends once its protection is gone, and no other of the same call before; spot machines have none.
+// A protected machine is terminated only once its protection is removed, and until then neither are others in the same call; spot machines
+// have none.
 func TestProtectedMachineIsNotTerminated(t *testing.T) {
 	r := newRegion(t, nil)
 	kept := launch(t, r, after(0), LaunchRequest{Type: "small", Shown: Shown{Protected: true}})[0].ID
@@ -158,7 +159,7 @@ func TestSpotRequestWaitsForThePrice(t *testing.T) {
 	}
 }
 
-// fleetOf makes a fleet and returns it as it is at a time.
+// fleetOf makes a fleet and returns a function for its state at a time.
 func fleetOf(t *testing.T, r *Region, kind FleetKind, spot float64) func(now time.Time) Fleet {
 	t.Helper()
 	template, err := r.CreateTemplate(t0, Template{Name: "t-" + string(kind), TemplateVersion: TemplateVersion{Data: TemplateData{Type: "small"}}})
@@ -201,7 +202,7 @@ func TestMaintainedFleetsReplaceWhatEnds(t *testing.T) {
 	if a, b := filled(after(5*time.Minute), maintained), filled(after(5*time.Minute), once); a != 3 || b != 2 {
 		t.Errorf("after two losses: %v and %v, want 3 and 2", a, b)
 	}
-	// From minute 30 to 60 the price is too high; what it took is bought again when it falls.
+	// From minute 30 to 60 the price is too high; lost machines are bought again when it falls.
 	if f := maintained(after(40 * time.Minute)); f.Filled[market.Spot] != 0 || len(f.Refused) == 0 || f.Refused[0].Err.Code != "SpotMaxPriceTooLow" {
 		t.Errorf("while the price is high: %+v", f)
 	}
@@ -234,7 +235,7 @@ func TestMaintainedFleetsReplaceWhatEnds(t *testing.T) {
 	}
 }
 
-// A machine that is recommended to be left has a successor at once, and stays itself until it is taken.
+// A machine with a rebalance recommendation gets a successor at once, and stays until it is taken.
 func TestFleetsRebalance(t *testing.T) {
 	for rebalance, want := range map[bool]float64{false: 2, true: 3} {
 		r := newRegion(t, nil)

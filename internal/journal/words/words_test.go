@@ -61,7 +61,7 @@ func TestGrouper(t *testing.T) {
 	}
 }
 
-// A story's lines come in order, and each machine is in the line of each thing that happened to it once.
+// A story's lines are in order, and each event of a machine is in one line.
 func TestStoryInWords(t *testing.T) {
 	story := journaltest.New(1)
 	g := Grouper{Window: 10 * time.Minute}

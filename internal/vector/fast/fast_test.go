@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// eachLevel runs a test with every kind of instructions that this processor has.
+// eachLevel runs a test with every instruction set that this processor has.
 func eachLevel(t *testing.T, do func(t *testing.T)) {
 	for l := int64(plain); l <= detected; l++ {
 		restore := useLevel(l)
@@ -16,8 +16,7 @@ func eachLevel(t *testing.T, do func(t *testing.T)) {
 	}
 }
 
-// vectors returns two vectors of n numbers that begin at an odd place and are followed by numbers that must not be
-// touched.
+// vectors returns two vectors of n numbers that begin at an odd offset and are followed by numbers that must not be touched.
 func vectors(r *rand.Rand, n int) (a, b []float32, whole []float32) {
 	random := func() []float32 {
 		v := make([]float32, n+41)
@@ -135,7 +134,7 @@ func TestDescend(t *testing.T) {
 	})
 }
 
-// Nothing is read or written where there is nothing to do: the addresses of empty slices may be anywhere.
+// Nothing is read or written if there is nothing to do: the addresses of empty slices may be anywhere.
 func TestNothingToDo(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		f := randomFactors(rand.New(rand.NewPCG(1, 1)), 2, 2, 40)
@@ -169,7 +168,7 @@ func near(t *testing.T, what string, got, want []float32) {
 
 var sink float32
 
-// calls are made in a row, so that the benchmark's own work does not count.
+// calls are made in a row, so that the benchmark's own overhead does not count.
 const calls = 1000
 
 func perCall(b *testing.B) {
@@ -204,7 +203,7 @@ func BenchmarkAxpy(b *testing.B) {
 	}
 }
 
-// Vectors that the second-level cache holds.
+// Vectors that fit in the second-level cache.
 func BenchmarkDescend(b *testing.B) {
 	for _, rank := range []int{32, 100, 1000} {
 		b.Run(fmt.Sprint(rank), func(b *testing.B) {

@@ -67,7 +67,7 @@ func TestDescendScattered(t *testing.T) {
 	})
 }
 
-// Vectors that the second-level cache holds.
+// Vectors that fit in the second-level cache.
 func BenchmarkDescendScattered(b *testing.B) {
 	for _, rank := range []int{32, 100, 1000} {
 		b.Run(fmt.Sprint(rank), func(b *testing.B) {

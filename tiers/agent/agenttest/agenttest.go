@@ -21,7 +21,7 @@ type Node interface {
 	Held(cut ps.Clock)
 }
 
-// Stepped is a Node that advances by steps of its own world.
+// Stepped is a Node that advances in steps of its own world.
 type Stepped struct {
 	Take  func(tiers.Command)
 	Step  func() bool // false: nothing more can happen
@@ -33,7 +33,7 @@ type Stepped struct {
 	answer tiers.Answer
 }
 
-// Report is what its agent reports to.
+// Report receives its agent's reports.
 func (s *Stepped) Report(r tiers.Report) {
 	if a, ok := r.(tiers.Answer); ok {
 		s.answer = a

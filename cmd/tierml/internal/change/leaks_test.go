@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Down ends every machine of a cluster and of no other, and returns when they are gone.
+// Down ends every machine of a cluster and of no other, and returns when they have ended.
 func TestDown(t *testing.T) {
 	rules, err := market.Rules("ec2-now")
 	if err != nil {

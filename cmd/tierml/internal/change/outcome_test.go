@@ -28,7 +28,7 @@ func (a answering) Scale(_ context.Context, _ string, _ call.Scale, told func(ca
 	return nil
 }
 
-// People follow a change of numbers; programs get what it came to, once.
+// People follow a change of numbers; programs get only its result, once.
 func TestStandingsInForms(t *testing.T) {
 	for format, want := range map[string]string{
 		table.Plain: "asked for  4 workers (6 wanted), 1 servers (as the stage has them), 1 reliable (1 wanted)\n" +
@@ -80,7 +80,7 @@ func TestEndingInForms(t *testing.T) {
 	}
 }
 
-// compacted is JSON without its white space.
+// compacted returns JSON without white space.
 func compacted(format string, text []byte) string {
 	var short bytes.Buffer
 	if format == table.JSON && json.Compact(&short, text) == nil {

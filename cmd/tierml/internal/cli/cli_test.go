@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// program returns a small one.
+// program returns a small program.
 func program() *cobra.Command {
 	root := &cobra.Command{Use: "tool", Long: "Tool does things.", SilenceErrors: true, SilenceUsage: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
@@ -119,7 +119,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// A command in no group would be missing on the first screen; one that does not exist is a mistake of the program.
+// A command in no group would be missing on the first screen; a group with an unknown command is a bug.
 func TestArrangePanics(t *testing.T) {
 	for name, groups := range map[string][]Group{"no group": nil, "no command": {{"Work", []string{"work"}}, {"Other", []string{"rest"}}}} {
 		func() {

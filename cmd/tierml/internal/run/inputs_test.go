@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A submitted job whose upload was changed on the job server's disk is refused before anything is read of it, whether it is run or planned.
+// A submitted job whose upload was changed on the job server's disk is refused before any of it is read, whether it is run or planned.
 func TestChangedInputIsNotRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	root, err := filepath.Abs("inputs")
@@ -49,7 +49,7 @@ func TestChangedInputIsNotRun(t *testing.T) {
 	}
 }
 
-// A run that a job server resumes and that is denied at once waits; one that is denied from the start is the job's fault.
+// A resumed run of a job server that is denied at once waits; a run that is denied from the start is the job's fault.
 func TestResumedRunThatIsDeniedWaits(t *testing.T) {
 	t.Setenv(jobmanager.InputsVariable, t.TempDir())
 	denied := fmt.Errorf("looking for machines: %w", provisioner.ErrDenied)

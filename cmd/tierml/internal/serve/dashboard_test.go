@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/internal/access"
 )
 
-// lineBuffer is an output that a test reads while it is written.
+// lineBuffer is an output that a test reads while it is being written.
 type lineBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -32,7 +32,7 @@ func (b *lineBuffer) String() string {
 	return b.text.String()
 }
 
-// The dashboard listens on this host only. Garbage and oversized requests end their own connection, and nobody else's.
+// The dashboard listens only on this host. Garbage and oversized requests end only their own connection.
 func TestStrangersAtTheDashboard(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0", "example.com:80"} {
 		for _, d := range []dashboardOptions{{}, {tokenFile: "token"}} { // in the clear; without a token

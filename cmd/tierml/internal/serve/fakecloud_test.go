@@ -29,7 +29,7 @@ us-west-1,c3.xlarge,4,7.5,14.0,0.239,Moderate
 `
 )
 
-// fakecloudFiles writes the input and gives the flags that name it.
+// fakecloudFiles writes the input and returns the flags that name it.
 func fakecloudFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	prices, catalog := filepath.Join(dir, "prices.csv"), filepath.Join(dir, "catalog.csv")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A front that was killed leaves its sockets: the next one removes them, and listens at the same places. Nothing of it is in a folder of all users,
-// and long names of folders do not matter.
+// A front that was killed leaves its sockets: the next one removes them, and listens at the same paths. None is in a folder of all users,
+// and long folder names do not matter.
 func TestNextFrontRemovesWays(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 )
 
-// Programs of one group could read what is all groups': they do not run as the job server's user.
+// Programs of one group could read other groups' data: they do not run as the job server's user.
 func TestGroupsAndProgramsOnTheHostAreRefused(t *testing.T) {
 	groups := filepath.Join(t.TempDir(), "groups.yaml")
 	if err := os.WriteFile(groups, []byte("vision: {quota: {jobs: 1}}\n"), 0o600); err != nil {
@@ -20,7 +20,7 @@ func TestGroupsAndProgramsOnTheHostAreRefused(t *testing.T) {
 	o := serverOptions{home: t.TempDir(), groupFile: groups, allow: []string{"programs"}, maxRunning: 1, maxQueued: 1, maxUpload: 1, over: "stop"}
 	o.door.Address = "localhost:0"
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // a job server that begins ends at once
+	cancel() // a job server that starts would end at once
 	if err := serveJobs(ctx, o, io.Discard, io.Discard); err == nil || cli.ExitCodeOf(err) != cli.ExitUsage || !strings.Contains(err.Error(), "--isolate") {
 		t.Errorf("%v", err)
 	}

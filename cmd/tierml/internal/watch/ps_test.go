@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// The table of runs has a column of groups where a run has one; programs always get it.
+// The table of runs has a column of groups if a run has one; programs always get it.
 func TestGroupsOfRuns(t *testing.T) {
 	shown := func(format string, rows ...call.Job) string {
 		t.Helper()
@@ -36,7 +36,7 @@ func TestGroupsOfRuns(t *testing.T) {
 	}
 }
 
-// A run that has hardly begun shows no time, not the year 1.
+// A run that has just begun shows no time, not the year 1.
 func TestTimesNotKnown(t *testing.T) {
 	for _, format := range []string{table.Wide, table.CSV, table.Plain} {
 		var out bytes.Buffer
@@ -46,7 +46,7 @@ func TestTimesNotKnown(t *testing.T) {
 	}
 }
 
-// Programs have no clocks, stages or test losses, and lists with one do not say so.
+// Programs have no clocks, stages or test losses, and lists with programs do not mention these.
 func TestListOfProgramsHasTheirWords(t *testing.T) {
 	loss := .5
 	var out bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// A sweep that was stopped before a trial had finished names the best so far, and why it was stopped.
+// A sweep that was stopped before any trial finished names the best so far, and why it was stopped.
 func TestAStoppedSweepNamesTheBestSoFar(t *testing.T) {
 	good, bad := .25, .5
 	s := dashboard.Sweep{ID: "rates-1", Of: 2, Spent: "5.25", Budget: "5", Why: "the sweep's budget of $5.00 is spent", Trials: []dashboard.Trial{
@@ -29,7 +29,7 @@ func TestAStoppedSweepNamesTheBestSoFar(t *testing.T) {
 	}
 }
 
-// A program's sweep counts in steps and has one loss; its best trial comes with its settings.
+// A program's sweep counts in steps and has one loss; its best trial is shown with its settings.
 func TestSweepOfAProgram(t *testing.T) {
 	loss := .125
 	report := &cost.Report{Run: cost.Run{Name: "rates", Kind: journal.Sweep, Metric: "loss", Seconds: 60}, Programs: &cost.Programs{Tasks: 3, Of: 20, Trials: []cost.Trial{
