@@ -47,7 +47,7 @@ func calm() []float64 { return []float64{0, 0.1, 24 * 60, 1.5, 24*60 + 10, 0.1} 
 
 func restless() []float64 { return append(crossing(2, 48), nowMinute, 0.1) }
 
-// crossing returns a history until an hour that crossed the on-demand price with this period.
+// crossing returns a history until an hour that crossed the on-demand price at this interval.
 func crossing(every, until float64) (pairs []float64) {
 	for hour := 0.0; hour < until; hour += every {
 		pairs = append(pairs, hour*60, 0.1, (hour+every)*60-10, 1.2)

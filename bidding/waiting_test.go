@@ -180,7 +180,7 @@ func TestStrategyAgainstItsTwin(t *testing.T) {
 						this, ok := offers[c.this]
 						that, other := offers[c.that]
 						if !ok || !other || math.Abs(this-that) < 1e-3*(1+that) || math.IsInf(min(this, that), 1) {
-							continue // impossible, or all the same
+							continue // impossible, or equally good
 						}
 						if set := c.set>>phase&1 == 1; set != (this < that) {
 							t.Fatalf("%+v: %s is %v, but it costs %g and %s %g", c.from, c.name, set, this, c.that, that)

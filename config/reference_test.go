@@ -223,7 +223,7 @@ func everyField(t *testing.T) (all []described) {
 		for _, f := range membersOf(of) {
 			path, ft := join(prefix, f.name), f.value.Type()
 			comment := texts[folderOf(of.Type())+" "+of.Type().Name()+"."+f.name]
-			for _, shared := range []string{"Installation", "UserProgram", "Sharing"} { // of what blocks share, and of what is part of a job
+			for _, shared := range []string{"Installation", "UserProgram", "Sharing"} { // embedded in blocks, or part of a job
 				comment = cmp.Or(comment, texts[". "+shared+"."+f.name])
 			}
 			if _, block := ProviderNamed(path); block {

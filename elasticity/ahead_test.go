@@ -30,7 +30,7 @@ func (n *node) readCached(r *round) {
 	}
 	a := k.ahead
 	if a == nil || a.over || a.generation != r.Generation || a.clock != r.Clock {
-		n.leave() // it may wait for the very work that is due now
+		n.leave() // it may wait for work that is due now
 		n.fill(r)
 		return
 	}

@@ -23,8 +23,8 @@ var rewrite = flag.Bool("rewrite", false, "write testdata/*.txt anew")
 //	----
 //	the journal since the entry before
 //
-// What happens is, one to a line: "world" with the figures that differ from the usual (first of all), "run" up to a time, "end", or a fault
-// as in the plans of faults_test.go. In the journal, clocks are a column, like lines in a row are one, and bills are added up.
+// Events, one per line, are "world" with the settings that differ from the defaults (must be first), "run" up to a time, "end", or a fault
+// in the form of faults_test.go's plans. In the journal, clocks are a column, similar consecutive lines are merged, and bills are added up.
 func TestDiaries(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// A client sees its uploads as it named them, and no path of the job server's host, in whatever it can get of its jobs.
+// A client sees its uploads under its own names, and no path of the job server's host, in everything that it can get about its jobs.
 func TestClientsSeeNoPathOfTheHost(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning = 8
@@ -56,7 +56,7 @@ func TestClientsSeeNoPathOfTheHost(t *testing.T) {
 		}
 		shown[what] = strings.Contains(text, call.Uploaded)
 	}
-	for _, id := range ids { // the board looks around each second
+	for _, id := range ids { // the board scans once a second
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			if code, _ := c.ask(http.MethodGet, "/runs/"+id+"/logs", ""); code == http.StatusOK {
 				break
@@ -87,7 +87,7 @@ func TestClientsSeeNoPathOfTheHost(t *testing.T) {
 	}
 }
 
-// leavePaths has a run leave what real ones leave, with paths of its inputs.
+// leavePaths makes a run leave what real ones leave, with paths of its inputs.
 func (s *site) leavePaths(id string) {
 	s.t.Helper()
 	dir := s.dir(id)

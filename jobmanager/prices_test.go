@@ -18,15 +18,15 @@ import (
 	"github.com/tierml/tierml/sim/jobs"
 )
 
-// twin is the scheduler of a dry run. At each of its plans it writes what has happened there into journals as real runs write them, has the
-// job manager's code read them, and compares: the same state, and so the same grants.
+// twin is the scheduler of a dry run. At each of its plans it writes the events there into journals as real runs would, makes the job
+// manager's code read them, and compares: the same state gives the same grants.
 type twin struct {
 	t      *testing.T
 	pool   bidding.Candidate
 	supply supply
 	jobs   map[string]*twinJob
 	bought int
-	up     map[string]bool // hosts that were seen to work
+	up     map[string]bool // hosts that were seen working
 	last   grants.Decision
 	plans  int
 	priced int // plans with a grant whose reason names dollars

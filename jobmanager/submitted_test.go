@@ -79,7 +79,7 @@ func TestBombs(t *testing.T) {
 	}
 	for what, text := range map[string]string{
 		"more values than a job has": submission.Job + "env: {" + values + "}",
-		"a billion laughs": submission.Job + billion, "laughs in parameters": strings.Replace(submission.Job, "params:", "params: &p {x: *p}\n  parms:", 1),
+		"a billion laughs":           submission.Job + billion, "laughs in parameters": strings.Replace(submission.Job, "params:", "params: &p {x: *p}\n  parms:", 1),
 		"itself": "&a [*a]", "deep": strings.Repeat("[", 100_000), "deep in a field": "name: x\ntrain: " + strings.Repeat("{a: ", 50_000),
 		"wide": submission.Job + "env: {" + strings.Repeat("a: b, ", 100_000) + "}", "many documents": strings.Repeat("---\nname: x\n", 10_000),
 	} {

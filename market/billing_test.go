@@ -247,8 +247,8 @@ func TestFees(t *testing.T) {
 	}
 }
 
-// TestCommitment: EC2's Savings Plans User Guide: a commitment is an hourly spend that is charged "for the duration of the term
-// ... regardless of usage". So covered machines add nothing, and other machines are billed as ever.
+// TestCommitment: EC2's Savings Plans User Guide: a commitment is an hourly spend that is charged "for the duration of the term ...
+// regardless of usage". So covered machines add nothing, and other machines are billed as usual.
 func TestCommitment(t *testing.T) {
 	for _, base := range []string{"ec2-2017", "ec2-now"} {
 		book, plain := rules(t, base+"+committed=m5.large@0.0613"), rules(t, base)

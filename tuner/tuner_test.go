@@ -30,7 +30,7 @@ func paceOf(x Setting) float64 {
 	return t
 }
 
-// run trains a job under a tuner: what is spent in all, and the settings used, clock by clock.
+// run trains a job under a tuner, and returns the total time, and the settings used, clock by clock.
 func run(t testing.TB, tuner *Tuner, clocks, every int, seed uint64, disturb func(clock int) float64) (seconds float64, used []Setting, steps []Step) {
 	r := rand.New(rand.NewPCG(seed, 5))
 	for len(used) < clocks {
@@ -64,7 +64,7 @@ func run(t testing.TB, tuner *Tuner, clocks, every int, seed uint64, disturb fun
 	return seconds, used, steps
 }
 
-// average and best pace of 100 random settings, the paper's measure (section VI).
+// hundred returns the average and best pace of 100 random settings, the paper's measure (section VI).
 func hundred(seed uint64) (average, best float64) {
 	best = math.Inf(1)
 	r := rand.New(rand.NewPCG(seed, 9))
@@ -79,8 +79,8 @@ func hundred(seed uint64) (average, best float64) {
 	return average, best
 }
 
-// Figure 5 and table III: of the gap between the average of 100 random settings and their best at least .6 is closed, the initialisation,
-// a fifth of the job, included.
+// Figure 5 and table III: at least .6 of the gap between the average of 100 random settings and their best is closed, including the
+// initialisation, a fifth of the job.
 func TestPaperGapIsClosed(t *testing.T) {
 	const every, clocks = 4, 220
 	var closed []float64
@@ -137,8 +137,8 @@ func TestShortJobIsNotTuned(t *testing.T) {
 	}
 }
 
-// Disturbed clocks teach nothing: a run whose disturbed clocks took a hundred times as long has the very settings of one where they took
-// twice as long, and a sample of disturbed clocks alone is repeated.
+// Disturbed clocks teach nothing: a run whose disturbed clocks took a hundred times as long has the same settings as one where they took
+// twice as long, and a sample of only disturbed clocks is repeated.
 func TestDisturbedClocksTeachNothing(t *testing.T) {
 	settings := func(factor float64) []Setting {
 		tuner, err := New(nodes, Options{Default: Setting{3, 1, 4096, 0, 1}, Every: 4, Clocks: 300})
@@ -200,7 +200,7 @@ func TestPaperDearChangesAreNotMade(t *testing.T) {
 	}
 }
 
-// A setting that looked good and then proves bad is left.
+// A setting that looked good and then proves bad is abandoned.
 func TestGoesBack(t *testing.T) {
 	tuner, err := New(Space{Knobs: []Knob{{Name: "threads", Low: 1, High: 8, Whole: true}}}, Options{Default: Setting{4}, Every: 4, Trials: 4, Clocks: 400})
 	if err != nil {
@@ -229,8 +229,8 @@ func TestGoesBack(t *testing.T) {
 	}
 }
 
-// With a target, the loss is an input (section III-A): the time left falls as the loss falls, and settings are compared at the
-// same loss. A setting that was used early, when much was left, must not look worse than a slower one used late.
+// With a target, the loss is an input (section III-A): the time left falls as the loss falls, and settings are compared at the same loss. A
+// setting that was used early, when much time was left, must not look worse than a slower one used late.
 func TestPaperLossIsAnInput(t *testing.T) {
 	space := Space{Knobs: []Knob{{Name: "threads", Low: 1, High: 8, Whole: true}}}
 	tuner, err := New(space, Options{Default: Setting{1}, Every: 5, Trials: 7, Target: .01})
@@ -255,7 +255,7 @@ func TestPaperLossIsAnInput(t *testing.T) {
 	}
 }
 
-// Estimates without end, losses that rise, stand still or are below the target: Ask continues.
+// Infinite estimates, losses that rise, stagnate or are below the target: Ask continues.
 func TestInfiniteEstimatesDoNotBreakAsk(t *testing.T) {
 	tuner, err := New(nodes, Options{Default: Setting{3, 1, 4096, 0, 1}, Every: 4, Target: .5})
 	if err != nil {
@@ -379,7 +379,7 @@ func TestBadSpacesAndOptions(t *testing.T) {
 	}
 }
 
-// Every setting of the space is what its own point of the cube stands for.
+// Every setting of the space equals the one that its point of the cube represents.
 func TestSettingsAndPoints(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -397,7 +397,7 @@ func TestSettingsAndPoints(t *testing.T) {
 	}
 }
 
-// A question with 200 samples, in processor time; the bound is 50 ms.
+// Ask with 200 samples, in processor time; the bound is 50 ms.
 func BenchmarkAsk(b *testing.B) {
 	for _, n := range []int{20, 60, 200} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

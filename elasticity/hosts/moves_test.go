@@ -245,7 +245,7 @@ func TestAWatchedChangeIsTakenOver(t *testing.T) {
 }
 
 // Nothing is preferred where it is useless: on hosts with room, for jobs on one host, if owners are unknown, and if the job's slots have
-// changed since. A job that does not comply is not asked forever, and does not keep others waiting.
+// changed since. A job that does not comply does not get requests forever, and does not keep others waiting.
 func TestNothingIsPreferred(t *testing.T) {
 	c := newCrowd(t)
 	c.says("b", 6, time.Second, onB)

@@ -366,8 +366,7 @@ func TestRunCannotBeSaved(t *testing.T) {
 	}
 }
 
-// TestRunScale: a fleet is whole or none.
-// Agents that end by themselves end the run, though each fleet has a controller of its own.
+// TestRunCrashLoop: agents that end by themselves end the run, though each fleet has a controller of its own.
 func TestRunCrashLoop(t *testing.T) {
 	for name, crash := range map[string]func(*actor, tiers.Do) tiers.Report{
 		"panic": func(_ *actor, do tiers.Do) tiers.Report {

@@ -105,7 +105,7 @@ func TestTheRunEndsWhileALaunchIsOpen(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, p, 0)
 			var mu sync.Mutex
-			wanted, held := false, false // the transient machines are; their launch is
+			wanted, held := false, false // the transient machines are wanted; their launch is held
 			ending, stop := make(chan struct{}), make(chan struct{})
 			s.meddle = func(w http.ResponseWriter, changes bool, forward func()) {
 				mu.Lock()

@@ -96,7 +96,7 @@ func TestTerminateLeavesOutUnknown(t *testing.T) {
 	}
 }
 
-// EC2 may not know a machine yet that it has just sold: it must be ended all the same.
+// EC2 may not know a machine yet that it has just sold: it must still be ended.
 func TestTerminateInsistsOnFreshMachines(t *testing.T) {
 	var known, ended []string
 	knows := strict(&known, &ended, true)
