@@ -64,7 +64,7 @@ func loadGPU(t *testing.T, resources, work string) (*Job, error) {
 }
 
 // resources.gpu is short for entries of any_of, also in a run's copy of its job.
-func TestGPUIsShort(t *testing.T) {
+func TestGPUShorthand(t *testing.T) {
 	for _, resources := range []string{"{count: 2, gpu: L40S:1}", "{count: 2, gpu: [L40S:1]}", "{count: 2, any_of: [{gpu: L40S:1}]}"} {
 		job, err := loadGPU(t, resources, "run: nvidia-smi")
 		if err != nil {

@@ -50,7 +50,7 @@ func TestCutsComeInTimeForAFlush(t *testing.T) {
 }
 
 // More changes than before, and the next cut is far away: it does not wait until it is due.
-func TestCutThatDoesNotWait(t *testing.T) {
+func TestMoreChangesBringTheNextCutForward(t *testing.T) {
 	w := newWorld(1, six())
 	w.until(8 * time.Second)
 	c := w.ctrl

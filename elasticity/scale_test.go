@@ -186,7 +186,7 @@ func TestResetEndsTheSurplus(t *testing.T) {
 }
 
 // A request that cannot be met before the run ends is answered with that.
-func TestARequestThatIsNeverReached(t *testing.T) {
+func TestUnreachedRequestIsAnsweredAtTheEnd(t *testing.T) {
 	w := newElastic(1, elastic(), func(w *world) {
 		w.cloud.none = w.now.Add(time.Hour)
 		w.ask(3, 0)

@@ -57,8 +57,8 @@ func TestStopsWhenTimeRunsOut(t *testing.T) {
 	}
 }
 
-// TestGivesBackSome: the policy's number of machines of a pool leave, in order, and the others continue.
-func TestGivesBackSome(t *testing.T) {
+// TestReleasesAsManyAsThePolicySays: the policy's number of machines of a pool leave, in order, and the others continue.
+func TestReleasesAsManyAsThePolicySays(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(seed, plain())

@@ -252,7 +252,7 @@ func TestOddRequests(t *testing.T) {
 }
 
 // An upload that arrives corrupted gets no name; nor can one file replace another.
-func TestUploadIsWhatItIsSaidToBe(t *testing.T) {
+func TestUploadMustMatchItsChecksum(t *testing.T) {
 	s := newSite(t)
 	s.begin()
 	handler := s.open()

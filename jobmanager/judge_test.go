@@ -49,7 +49,7 @@ func TestJudge(t *testing.T) {
 }
 
 // Whatever the facts, a job has either ended or is acted on; and an ended job is not started.
-func TestJudgeLeavesNothingLying(t *testing.T) {
+func TestEveryUnfinishedJobIsActedOn(t *testing.T) {
 	for bits := range 1 << 5 {
 		for _, outcome := range []string{"", "finished", "failed", "interrupted"} {
 			for _, why := range []string{"", "SIGTERM", "tierml stop"} {

@@ -103,7 +103,7 @@ func TestBombs(t *testing.T) {
 }
 
 // What users say about themselves cannot be used to write to other people's terminals.
-func TestWhoAsks(t *testing.T) {
+func TestUserNamesAreSanitized(t *testing.T) {
 	s := newSite(t)
 	s.begin()
 	_, client := s.served()

@@ -39,7 +39,7 @@ func model(bytes int) *ps.Schema {
 
 // A job that declares nothing gets the paper's own ratio, one reliable machine to 63 (TierML, CMU-PDL-16-102, Figure 1); the model
 // determines its size.
-func TestPaperOneReliableBeside63(t *testing.T) {
+func TestPaperOneReliablePer63(t *testing.T) {
 	for _, c := range []struct {
 		what      string
 		bytes     int

@@ -2,7 +2,7 @@ package providers
 
 import "testing"
 
-func TestOtherRegionIsSaid(t *testing.T) {
+func TestOtherRegionIsNamed(t *testing.T) {
 	if said := OtherRegion("us-east-2", "us-east-1", "us-east-2"); said != "" {
 		t.Errorf("of a known region: %q", said)
 	}

@@ -182,7 +182,7 @@ func TestSweepTakesItsShare(t *testing.T) {
 
 // Prices and the notices that follow from them reach a run in any order, and late if a computer is busy. What is bought, and for how long,
 // does not depend on it: a machine that boots as the price rises counts as lost, and is not returned.
-func TestNewsInAnyOrder(t *testing.T) {
+func TestEventsInAnyOrder(t *testing.T) {
 	for _, name := range bidding.NamesForPrograms() {
 		policy, err := bidding.ForPrograms(name)
 		if err != nil {

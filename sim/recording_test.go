@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// TestToldTheSameDecidesTheSame: the journal of a simulated run, with faults, is fed to a simulation with different timing.
-func TestToldTheSameDecidesTheSame(t *testing.T) {
+// TestSameEventsGiveSameDecisions: the journal of a simulated run, with faults, is fed to a simulation with different timing.
+func TestSameEventsGiveSameDecisions(t *testing.T) {
 	cfg := scenario(t, crossing(), b())
 	cfg.Timing.NoticeLag, cfg.Timing.Boot, cfg.Timing.PriceLag = 40*time.Second, 9*time.Minute, time.Minute
 	cfg.Faults = []Fault{{At: 50 * time.Minute, Do: Kill}, {At: 100 * time.Minute, Do: Evict, Count: 2}}

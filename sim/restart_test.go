@@ -208,8 +208,8 @@ func TestRestartSameInputsSameJournal(t *testing.T) {
 	}
 }
 
-// TestAvailabilityBesideAReliableTier: the other controller loses what is taken back and buys when machines are available again.
-func TestAvailabilityBesideAReliableTier(t *testing.T) {
+// TestAvailabilityWithReliableTier: the other controller loses what is taken back and buys when machines are available again.
+func TestAvailabilityWithReliableTier(t *testing.T) {
 	pool := a()
 	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
 	var err error

@@ -423,7 +423,7 @@ func (w *world) night() {
 	w.finish()
 }
 
-func TestANight(t *testing.T) {
+func TestNightsBillAddsUp(t *testing.T) {
 	for _, rules := range []string{"ec2-2017", "ec2-now", "gce-spot", "ec2-now+disk=20x0.08+address=0.005"} {
 		t.Run(rules, func(t *testing.T) {
 			w := newWorld(t, rules, 0)
@@ -537,7 +537,7 @@ func TestHoursAreSettledWhenTheyEnd(t *testing.T) {
 }
 
 // Slots that fill a host pay its whole bill, except for rounding.
-func TestFullHostIsPaidWhole(t *testing.T) {
+func TestFullHostsSlotsPayItsWholeBill(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 1000 {
 		host := Size{VCPU: 1 + r.IntN(96), MemoryMiB: 1 + r.Int64N(400_000), GPUs: r.IntN(9)}

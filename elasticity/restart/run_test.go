@@ -413,8 +413,8 @@ func TestRunScale(t *testing.T) {
 	}
 }
 
-// TestRunTakenUpAgain: a restarted controller ends its predecessor's machines, and reports what is lost.
-func TestRunTakenUpAgain(t *testing.T) {
+// TestRestartedControllerEndsOldMachines: a restarted controller ends its predecessor's machines, and reports what is lost.
+func TestRestartedControllerEndsOldMachines(t *testing.T) {
 	zone := "ra"
 	old := provisioner.Instance{ID: "i-old", Pool: pool("ra", market.Spot), State: provisioner.Running, Launched: start.Add(-time.Hour)}
 	th := newTheatre(t, inZone(&zone), func(c *Config, train *elasticity.Config) {

@@ -227,7 +227,7 @@ func TestClosed(t *testing.T) {
 }
 
 // Garbage and oversized messages end only their own connection.
-func TestStrangersAtTheCalls(t *testing.T) {
+func TestGarbageAtTheScalingCalls(t *testing.T) {
 	d := &driver{}
 	directory, client, token := serve(t, d)
 	text, err := os.ReadFile(filepath.Join(directory, File))

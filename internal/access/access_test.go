@@ -212,7 +212,7 @@ func TestCheckURL(t *testing.T) {
 }
 
 // A token known by its SHA-256 is accepted, with its rights; its hash is not.
-func TestOthersAreLetIn(t *testing.T) {
+func TestTokensKnownByHashAreAccepted(t *testing.T) {
 	g, _, _ := gate(t)
 	var client Client
 	handler := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { client = ClientOf(r.Context()) }))

@@ -60,7 +60,7 @@ func taking(mib int, both bool) *exec.Cmd {
 }
 
 // A process and its child share one limit.
-func TestTogether(t *testing.T) {
+func TestChildSharesTheLimit(t *testing.T) {
 	if raced.Detector {
 		t.Skip("the race detector takes more memory than these limits: run it without -race")
 	}
@@ -94,7 +94,7 @@ func TestTogether(t *testing.T) {
 }
 
 // Without cgroup v2 each process has its own limit.
-func TestEachOnItsOwn(t *testing.T) {
+func TestLimitPerProcessWithoutCgroupV2(t *testing.T) {
 	if raced.Detector {
 		t.Skip("the race detector takes more memory than these limits: run it without -race")
 	}

@@ -226,7 +226,7 @@ func TestWhichToken(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissing(t *testing.T) {
+func TestMissingToolsAreReported(t *testing.T) {
 	place := Place{Cloud: "ec2", Region: "us-west-2", Cluster: "prod", Instance: "i-0a"}
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)
@@ -308,7 +308,7 @@ func TestCommands(t *testing.T) {
 }
 
 // A job server is found by the run's name and by the job's, the newest job server first.
-func TestShelf(t *testing.T) {
+func TestRegistryFindsServers(t *testing.T) {
 	shelf := NewRegistry(filepath.Join(t.TempDir(), "controllers"))
 	if all, err := shelf.Known(); err != nil || len(all) > 0 {
 		t.Errorf("%v, %v", all, err)
@@ -393,7 +393,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestMeant(t *testing.T) {
+func TestWhichServerIsMeant(t *testing.T) {
 	found := []provisioner.Controller{{ID: "i-1", Owner: "ann"}, {ID: "i-2", Owner: "bob"}, {ID: "i-3"}}
 	for want, c := range map[string]struct {
 		at    config.Installation

@@ -112,7 +112,7 @@ func TestNeededAnswers(t *testing.T) {
 }
 
 // If a question offers "none", it is a valid answer.
-func TestNone(t *testing.T) {
+func TestNoneIsAValidAnswer(t *testing.T) {
 	d, out := dialogue("none\n")
 	if loss, err := d.ask("", question{flag: "stop-loss", text: "Stop", optional: true, check: figure}); err != nil || loss != "" {
 		t.Errorf("%q, %v\n%s", loss, err, out)

@@ -102,7 +102,7 @@ func TestPriceListIsFetchedOnceADay(t *testing.T) {
 }
 
 // A stored list can be named as a catalog; a broken or unwritable one is not an error.
-func TestTheFile(t *testing.T) {
+func TestStoredListIsACatalog(t *testing.T) {
 	folder := t.TempDir()
 	s := &shop{sells: []Offer{offer("c5.large", 8)}}
 	if _, err := s.book(folder).Look(t.Context(), nil, start); err != nil {

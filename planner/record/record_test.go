@@ -85,7 +85,7 @@ func TestOf(t *testing.T) {
 func second(_ Entry, ok bool) bool { return ok }
 
 // The folder of runs is open to other users of a host, but the record of jobs is not.
-func TestOfOneUser(t *testing.T) {
+func TestRecordIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record.jsonl")
 	if err := Append(path, entry("job-1", true, 1)); err != nil {
 		t.Fatal(err)

@@ -120,7 +120,7 @@ func TestHardLinks(t *testing.T) {
 }
 
 // The folder itself is a link, or a pipe: the link is not followed, and the pipe does not block.
-func TestFolderThatIsNone(t *testing.T) {
+func TestStateFolderIsALinkOrPipe(t *testing.T) {
 	for name, replace := range map[string]func(dir string) error{
 		"link":      func(dir string) error { return os.Symlink("/etc", dir) },
 		"near link": func(dir string) error { return os.Symlink("other", dir) },

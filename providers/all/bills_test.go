@@ -74,7 +74,7 @@ func TestBills(t *testing.T) {
 	}
 }
 
-func TestBillsThatAreNone(t *testing.T) {
+func TestInvalidBillsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":           "empty",
 		"a,b\n1,2\n": "no form that is known",

@@ -42,7 +42,7 @@ func TestAddressesAreBilledWhereSubnetsGiveThem(t *testing.T) {
 }
 
 // The machine of `tierml server start` is on no run's bill: a plan states its price.
-func TestControllersMachineIsSaid(t *testing.T) {
+func TestPlanStatesPriceOfServerMachine(t *testing.T) {
 	b := &Block{}
 	b.Region, b.Controller.Type = "us-west-2", "t3.small"
 	job, m := &config.Job{Block: b}, &local.Market{}

@@ -139,7 +139,7 @@ func TestEC2MarketOfACatalog(t *testing.T) {
 	}
 }
 
-func TestEC2MarketThatCannotBeTold(t *testing.T) {
+func TestEC2MarketErrors(t *testing.T) {
 	denied := errors.Join(provisioner.ErrDenied, errors.New("pricing:GetProducts"))
 	for name, c := range map[string]struct {
 		a     amazon

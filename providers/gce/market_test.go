@@ -281,7 +281,7 @@ func (r *refusing) SpotPrices(context.Context, []market.Pool, time.Time, time.Ti
 func (r *refusing) Traits() provisioner.Traits { return provisioner.Traits{Leases: true} }
 
 // A run that may not read the price history uses the list, and makes no more queries; leases are renewed behind the list, too.
-func TestOrPlanned(t *testing.T) {
+func TestPlannedPricesReplaceDeniedHistory(t *testing.T) {
 	start, pool := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), gcePool("us-central1-a", "n2-standard-4")
 	cloud := &refusing{err: provisioner.ErrTemporary}
 	o := &orPlanned{Account: cloud, planned: providers.Planned{pool: market.NewHistory([]market.PricePoint{{At: start, Price: market.Dollar}})}}

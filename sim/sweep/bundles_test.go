@@ -72,8 +72,8 @@ func TestBundlesCostAsMachinesDo(t *testing.T) {
 	}
 }
 
-// TestBundlesLeaveTheSame: what a job declares reaches its bundles, scaled.
-func TestBundlesLeaveTheSame(t *testing.T) {
+// TestBundlesKeepTheJobsSettings: what a job declares reaches its bundles, scaled.
+func TestBundlesKeepTheJobsSettings(t *testing.T) {
 	cfg, _ := pastJob(t, always)
 	pool := cfg.Pools[0].Pool
 	cfg.Want = bidding.Want{Machines: 1000}

@@ -148,8 +148,8 @@ func TestEvictionsAreOfTheRuleBooksProvider(t *testing.T) {
 	}
 }
 
-// TestLaidOver: every minute has what the recording had at its own minute, rotated.
-func TestLaidOver(t *testing.T) {
+// TestRecordingIsRepeatedFromAnOffset: every minute has what the recording had at its own minute, rotated.
+func TestRecordingIsRepeatedFromAnOffset(t *testing.T) {
 	a := invented(t, 1, 4).Availability
 	first, _ := a.First()
 	length := a.End().Sub(first.At)

@@ -84,7 +84,7 @@ func TestSplitsWorkTogether(t *testing.T) {
 }
 
 // Rows are shared only in tables and jobs that support it.
-func TestWhoShares(t *testing.T) {
+func TestWhichRowsAreShared(t *testing.T) {
 	counts, exact, ruled := sharingSchema, sharingSchema, sharingSchema
 	counts.Tables = []ps.Table{{Name: "a", Rows: 8, Cols: 2, Kind: ps.Int32}}
 	ruled.Tables = []ps.Table{{Name: "a", Rows: 8, Cols: 2, Rule: ps.Rule{Name: ps.SGD}}}

@@ -90,7 +90,7 @@ func TestSplitsChangeHands(t *testing.T) {
 
 // Data that was there before is not read again (the contract, Data and memory): splits that move back and forth are read once by each
 // machine that works on them.
-func TestSplitsComeBackWithoutAByte(t *testing.T) {
+func TestReturningSplitsAreNotReread(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		first, second := w.join("i-1", 1, 40), w.join("i-2", 2, 40)
 		w.do("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4, 5)})

@@ -251,7 +251,7 @@ func TestFiltersKnowTheirFields(t *testing.T) {
 	}
 }
 
-func TestWhatMachinesHaveAroundThem(t *testing.T) {
+func TestDisksNetworksAndSubnetsAreListed(t *testing.T) {
 	h, _ := newHandler(t)
 	ask(t, h, "POST", zone+"/instances", machine("m-0", spot))
 	_, m := ask(t, h, "GET", zone+"/instances/m-0", "")

@@ -120,7 +120,7 @@ func TestPricesOfNamedTypes(t *testing.T) {
 	}
 }
 
-func TestPricesThatCannotBeTold(t *testing.T) {
+func TestPriceListErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		lister priceLister
 		kind   error

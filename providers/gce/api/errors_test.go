@@ -121,8 +121,8 @@ func TestListsEndInTime(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers: the connection to the cloud is broken.
-func TestNobodyAnswers(t *testing.T) {
+// TestCloudIsUnreachable: the connection to the cloud is broken.
+func TestCloudIsUnreachable(t *testing.T) {
 	cloud := newCloud(t, gce.Config{Project: "my-project", Endpoint: "http://127.0.0.1:1", Region: "us-central1", Cluster: "blue", MaxAttempts: 1})
 	if _, err := cloud.List(t.Context()); !errors.Is(err, provisioner.ErrTemporary) {
 		t.Errorf("got %v, want a temporary failure", err)

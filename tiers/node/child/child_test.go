@@ -346,7 +346,7 @@ func TestSecondContextIsRefused(t *testing.T) {
 }
 
 // NaN never reaches the servers. Three rounds in which no replica delivers end the run; as long as others deliver, the rows change.
-func TestNumbersThatAreNone(t *testing.T) {
+func TestNaNNeverReachesServers(t *testing.T) {
 	b := newBench(t, nil)
 	f := b.dial()
 	f.greet(helloOf(nil))

@@ -255,7 +255,7 @@ func TestANewProcessGetsNoOldCommands(t *testing.T) {
 	})
 }
 
-func TestWhoMayNotAttachIsNotHeard(t *testing.T) {
+func TestRefusedPeersReportsAreDropped(t *testing.T) {
 	withLink(t, 0, func(l *Link, dial func() *peer) {
 		for name, c := range map[string]struct {
 			first   tiers.Report

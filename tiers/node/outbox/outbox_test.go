@@ -60,7 +60,7 @@ func TestEveryMessageArrivesOnce(t *testing.T) {
 	})
 }
 
-func TestAFullBoxRefuses(t *testing.T) {
+func TestFullOutboxRefuses(t *testing.T) {
 	b := New[string](1)
 	if !b.Put("a") || b.Put("b") {
 		t.Fatal("a box for one message took none or two")

@@ -150,7 +150,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func TestNobodyIsOnTheOtherSide(t *testing.T) {
+func TestDevNullIsNoTerminal(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
