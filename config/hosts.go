@@ -74,6 +74,9 @@ func (c *checker) hosts() {
 	if (j.Hosts.Users.Most > 0) != (j.Hosts.Door != "") {
 		c.fault("hosts", "has only one of users and door", "write users: 20000..20099 and door: /srv/tierml, or neither")
 	}
+	if p, real := ProviderNamed(j.Cloud); real && p.OneUser && j.Hosts.Door != "" {
+		c.fault("hosts.users", "cannot be kept apart on "+p.Title+": all slots of a host are processes of one user there", "remove users and door")
+	}
 	c.positiveTime("hosts.keep", j.Hosts.Keep)
 	c.positiveTime("hosts.wait", j.Hosts.Wait)
 	setDefault(&j.Hosts.Keep, 5*time.Minute, c.written("hosts.keep"))

@@ -25,8 +25,8 @@ type Provider struct {
 	New func() Block
 	// Chooses: a purchase may name several pools, and the provider chooses among them.
 	Chooses bool
-	// SharesHosts: its machines can be hosts that jobs share.
-	SharesHosts bool
+	// SharesHosts: its machines can be hosts that jobs share. OneUser: all processes of a host are one user's there, so that its jobs must be, too.
+	SharesHosts, OneUser bool
 	// HasProgram: machines have the program, as images do; `program` is not used.
 	HasProgram bool
 	// Store is the scheme of its object store, such as s3.
@@ -171,6 +171,14 @@ type Program struct {
 	URL string `yaml:"url"`
 	// SHA256 is what `sha256sum` prints of it. Required.
 	SHA256 string `yaml:"sha256"`
+}
+
+// MachineSize returns the vCPUs, memory and GPUs of a job's machines where the job says them, whatever the type: pods. Zero: the type says them.
+func (j *Job) MachineSize() (size market.InstanceType) {
+	if b, sized := j.Block.(interface{ MachineSize() market.InstanceType }); sized {
+		size = b.MachineSize()
+	}
+	return size
 }
 
 // Installation returns nil if machines are processes of this host, or there are none.

@@ -117,6 +117,9 @@ func (x *examined) readGroups() (string, error) {
 	if x.groups, err = ReadGroups(x.Groups); err != nil {
 		return "", doctor.Wrong("docs/server.md#groups has an example", "%v", err)
 	}
+	if err := groupsApart(x.offered.cloud); err != nil {
+		return "", doctor.Wrong("without --hosts jobs have pods of their own", "%v", err)
+	}
 	tokens := map[access.Sum]string{}
 	for _, name := range slices.Sorted(maps.Keys(x.groups)) {
 		g := x.groups[name]

@@ -21,10 +21,15 @@ func (m *Manager) keepHosts() error {
 			m.hosts = j
 		}
 	}
+	if m.hosts != nil {
+		if _, err := m.keptApart(filepath.Join(m.hosts.dir, submittedFile)); err != nil {
+			return err
+		}
+	}
 	if m.cfg.Hosts == "" {
 		return nil
 	}
-	file, err := config.LoadHosts(m.cfg.Hosts)
+	file, err := m.keptApart(m.cfg.Hosts)
 	if err != nil {
 		return err
 	}
@@ -37,6 +42,23 @@ func (m *Manager) keepHosts() error {
 		m.cfg.Log.Warn("shared hosts keep the settings they were started with; to change them, stop them and restart the job server", "hosts", m.hosts.ID, "file", m.cfg.Hosts)
 	}
 	return nil
+}
+
+// groupsApart refuses groups on hosts of a cloud where all slots of a host are processes of one user, who can read the files of all.
+func groupsApart(cloud string) error {
+	if p, known := config.ProviderNamed(cloud); known && p.OneUser {
+		return fmt.Errorf("groups would not be kept apart on shared hosts: on %s all slots of a host are processes of one user. Leave --hosts or --groups out", p.Title)
+	}
+	return nil
+}
+
+// keptApart refuses groups that hosts of a file cannot keep apart.
+func (m *Manager) keptApart(path string) (*config.Job, error) {
+	file, err := config.LoadHosts(path)
+	if err == nil && len(m.cfg.Fences) > 0 {
+		err = groupsApart(file.Cloud)
+	}
+	return file, err
 }
 
 // giveSlots decides whether a new job's machines are slots of the shared hosts, which are for jobs of the same cloud. Or all jobs' own

@@ -3,12 +3,15 @@ package jobmanager
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/sched"
 )
 
 const hostsFile = `name: shared
@@ -99,5 +102,49 @@ func TestSharedHosts(t *testing.T) {
 	s.clocks(waits, 1)
 	if args := s.args(waits); !strings.Contains(args, "--on "+filepath.Join(s.home, rundir.Root, "shared-2")) {
 		t.Errorf("the job was started by %q", args)
+	}
+}
+
+// Groups are refused where all slots of a host are processes of one user, also on hosts of an earlier manager.
+func TestGroupsOnHostsOfOneUser(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Hosts = filepath.Join(s.home, "shared.yaml")
+	text := "name: shared\ncloud: kubernetes\nresources: {count: 2, any_of: [{type: pod}]}\nreliable: {type: pod, count: 1}\nhosts: {wait: 20h}\n" +
+		"kubernetes: {image: i, cpu: 4, memory: 8GB, region: any, nodes: plain, spot: $1, on_demand: $2, checkpoints: s3://b/c}\n"
+	if err := os.WriteFile(s.cfg.Hosts, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(fences map[string]Fence) (refused bool) {
+		t.Helper()
+		s.cfg.Fences = fences
+		m, err := Open(s.cfg)
+		if err == nil {
+			m.release()
+		} else if !strings.Contains(err.Error(), "on Kubernetes all slots of a host are processes of one user") {
+			t.Fatal(err)
+		}
+		return err != nil
+	}
+	if groups := (map[string]Fence{"vision": nil}); !open(groups) || open(nil) || !open(groups) {
+		t.Error("groups are not refused, or hosts without groups are")
+	} else if s.cfg.Hosts = ""; !open(groups) {
+		t.Error("groups are not refused on hosts of an earlier manager")
+	}
+}
+
+// A scheduler counts slots on Kubernetes by the size that a job says.
+func TestUnitsOfPods(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.yaml")
+	text := "name: small\ncloud: kubernetes\nrun: ./train\nresources: {count: 1..9, any_of: [{type: n2-standard-8}]}\nkubernetes: {image: i, cpu: 2, memory: 3GB, checkpoints: s3://b/c}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	job, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := offered{cloud: "kubernetes", hosts: 2, least: sched.Resources{7, 16 << 10, 0}}
+	if a := o.asked(job); !slices.Equal(a.Unit, sched.Resources{2, 3 << 10, 0}) || o.room(a.Unit) != 6 {
+		t.Errorf("a slot is %v, and %d fit", a.Unit, o.room(a.Unit))
 	}
 }

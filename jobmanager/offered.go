@@ -141,6 +141,9 @@ func (o offered) asked(job *config.Job) grants.Asked {
 
 // largest returns the resources of the largest worker that a job admits; zero = none of its types is known.
 func (o offered) largest(job *config.Job) (largest market.InstanceType) {
+	if own := job.MachineSize(); o.machines == 0 && own.VCPU > 0 {
+		return own
+	}
 	for _, m := range job.Resources.AnyOf {
 		var fits []market.InstanceType
 		for _, t := range o.types {

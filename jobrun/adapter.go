@@ -16,7 +16,9 @@ func (r *session) connect(ctx context.Context, endpoint string) (cloud providers
 		s.Played, s.Poll, s.Expires, s.Minutes = "", realPollNotices, r.expires(), r.powerOffAfter()
 	}
 	if directory, shared := hostsDirectory(endpoint); shared {
-		cloud = r.slots(directory)
+		if cloud, err = r.slots(ctx, directory, s); err != nil {
+			return nil, err
+		}
 	} else if cloud, err = r.provider.Open(ctx, r.cfg.Job, s); err != nil {
 		return nil, fmt.Errorf("connecting to the cloud: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
@@ -22,6 +23,8 @@ import (
 	"github.com/tierml/tierml/elasticity/scaling"
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/providers"
@@ -51,21 +54,46 @@ func hostsDirectory(endpoint string) (directory string, shared bool) {
 	return strings.CutPrefix(endpoint, onHosts)
 }
 
-// slots are the machines of a job on shared hosts, as an account.
-type slots struct{ *desk.Cloud }
-
-func (r *session) slots(directory string) providers.Account {
-	return slots{desk.Connect(directory, r.unique(), r.cfg.Choice.Pools[0].Pool.Provider, pollNotices, r.cfg.Log)}
+// slots are the machines of a job on shared hosts, as an account. On a real cloud the job has an account of its own, which buys nothing.
+type slots struct {
+	*desk.Cloud
+	own providers.Account
 }
 
-// SlotPrices returns the hourly prices of slots, from since until until, for an endpoint that is shared hosts; otherwise nil. Pools whose
-// types fit no host are skipped.
-func SlotPrices(ctx context.Context, endpoint string, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
+func (r *session) slots(ctx context.Context, directory string, s providers.Session) (found slots, err error) {
+	if r.real() != nil {
+		if found.own, err = r.provider.Open(ctx, r.cfg.Job, s); err != nil {
+			return found, fmt.Errorf("connecting to the cloud: %w", err)
+		}
+	}
+	found.Cloud = desk.Connect(directory, r.unique(), r.cfg.Choice.Pools[0].Pool.Provider, hosts.SizeOf(r.cfg.Job.MachineSize()), pollNotices, r.cfg.Log)
+	return found, nil
+}
+
+// RunKeys returns credentials of the job's own account: hosts have none for it.
+func (s slots) RunKeys(ctx context.Context, run string, folder location.Place) (blob.Keys, bool, error) {
+	if keys, ok := s.own.(providers.RunKeys); ok {
+		return keys.RunKeys(ctx, run, folder)
+	}
+	return blob.Keys{}, false, nil
+}
+
+// Close closes both.
+func (s slots) Close() {
+	s.Cloud.Close()
+	if s.own != nil {
+		s.own.Close()
+	}
+}
+
+// SlotPrices returns the hourly prices of a job's slots, from since until until, for an endpoint that is shared hosts; otherwise nil. Pools
+// whose types fit no host are skipped.
+func SlotPrices(ctx context.Context, job *config.Job, endpoint string, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	directory, shared := hostsDirectory(endpoint)
 	if !shared || len(pools) == 0 {
 		return nil, nil
 	}
-	cloud := desk.Connect(directory, "plan", pools[0].Provider, pollNotices, slog.New(slog.DiscardHandler))
+	cloud := desk.Connect(directory, "plan", pools[0].Provider, hosts.SizeOf(job.MachineSize()), pollNotices, slog.New(slog.DiscardHandler))
 	defer cloud.Close()
 	prices, err := cloud.SpotPrices(ctx, pools, since, until)
 	maps.DeleteFunc(prices, func(_ market.Pool, points []market.PricePoint) bool { return len(points) == 0 })

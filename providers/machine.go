@@ -38,6 +38,14 @@ func TermWarns(env func(string) string) bool {
 	return err == nil && p.Facts().TermWarns
 }
 
+// SlotsHave returns the variables of this machine's environment that its slots have, too, if jobs share it.
+func SlotsHave(env func(string) string) []string {
+	if p, err := Named(env(Variable)); err == nil {
+		return p.Facts().SlotsHave
+	}
+	return nil
+}
+
 // Warned converts a notice to the form that agents pass on.
 func Warned(n provisioner.Notice) tiers.Warned {
 	return tiers.Warned{Rebalance: n.Kind == provisioner.Rebalance, Deadline: n.Deadline}

@@ -140,6 +140,8 @@ type Facts struct {
 	ScriptInUserData bool
 	// TermWarns: SIGTERM is a machine's warning, and its agent works on until it is killed.
 	TermWarns bool
+	// SlotsHave are variables of a shared host's environment that its slots have, too: what all processes of a OneUser could read anyway.
+	SlotsHave []string
 	// MetadataVariable names the metadata service in the environment of a fake cloud's machine.
 	MetadataVariable string
 	// Mark is the label of a cluster's machines, before its name: "the tag tierml:cluster=".

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
@@ -53,7 +54,7 @@ func newBusyHost(t *testing.T, reliable string) *busyHost {
 	s.until(b.moved, "moved-1", "what serving takes", func(entries []journal.Entry) bool { return count(entries, journal.Profile) > 0 })
 	shown := b.shown()
 	other := slices.IndexFunc(shown.Jobs, func(j shared.Tenant) bool { return j.Run() == "busy-1" })
-	b.jobs = desk.Connect(s.path(rundir.Root, "shared-1"), shown.Jobs[other].Job, "ec2", time.Second, slog.New(slog.DiscardHandler))
+	b.jobs = desk.Connect(s.path(rundir.Root, "shared-1"), shown.Jobs[other].Job, "ec2", hosts.Size{}, time.Second, slog.New(slog.DiscardHandler))
 	t.Cleanup(b.jobs.Close)
 	return b
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Ask grants slots to a user's job, as provisioner.Cloud's Launch does: repeating a request returns the same slots.
-func (b *Book) Ask(now time.Time, user int, job string, r provisioner.Request) ([]provisioner.Instance, error) {
+// Ask grants slots to a user's job, as provisioner.Cloud's Launch does: repeating a request returns the same slots. Zero own: slots have the
+// size of their type.
+func (b *Book) Ask(now time.Time, user int, job string, r provisioner.Request, own Size) ([]provisioner.Instance, error) {
 	if q := b.requests[key(job, r.Token)]; q != nil {
-		if !same(q.of, r) {
+		if !same(q.of, r) || own != (Size{}) && own != q.slots[0].Size {
 			return nil, fmt.Errorf("asking for slots: %w: the token %q has been used for another request", provisioner.ErrInvalid, r.Token)
 		}
 		return b.instances(q.slots), nil
@@ -24,9 +25,11 @@ func (b *Book) Ask(now time.Time, user int, job string, r provisioner.Request) (
 		return nil, fmt.Errorf("asking for slots: %w", err)
 	}
 	tier := tierOf(r.Pool.Class)
-	size, known := b.rules.Types[r.Pool.Type]
+	size, known := b.rules.sizeOf(r.Pool.Type, own)
 	offer, offered := b.rules.Offers[tier]
 	switch {
+	case own != (Size{}) && (own.VCPU < 1 || own.MemoryMiB < 1 || own.GPUs < 0):
+		return nil, fmt.Errorf("asking for slots: %w: no slot has %s", provisioner.ErrInvalid, size)
 	case !known:
 		return nil, fmt.Errorf("asking for slots: %w: no type %q is on sale here", provisioner.ErrInvalid, r.Pool.Type)
 	case !offered:

@@ -30,6 +30,15 @@ type Rules struct {
 	Insist time.Duration
 }
 
+// sizeOf returns the size of slots of a type that have a size of their own, or zero.
+func (r Rules) sizeOf(kind string, own Size) (size Size, known bool) {
+	if own != (Size{}) {
+		return own, true
+	}
+	size, known = r.Types[kind]
+	return size, known
+}
+
 // request is a granted request.
 type request struct {
 	of    provisioner.Request

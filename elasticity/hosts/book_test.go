@@ -73,7 +73,7 @@ func TestRefusals(t *testing.T) {
 	w := newWorld(t, "ec2-2017", 0)
 	pool := spotPool
 	pool.Type = "slot.giant"
-	_, err := w.brain.Ask(w.now, 0, "a", provisioner.Request{Token: "1", Pool: pool, Count: 1})
+	_, err := w.brain.Ask(w.now, 0, "a", provisioner.Request{Token: "1", Pool: pool, Count: 1}, Size{})
 	if !errors.Is(err, provisioner.ErrInvalid) {
 		t.Errorf("an unknown type: %v", err)
 	}

@@ -171,11 +171,11 @@ func leastOf(cfg *Config) (least Size, err error) {
 }
 
 // Ask grants slots to a job: see Book.Ask.
-func (b *Brain) Ask(now time.Time, user int, job string, r provisioner.Request) ([]provisioner.Instance, error) {
+func (b *Brain) Ask(now time.Time, user int, job string, r provisioner.Request, own Size) ([]provisioner.Instance, error) {
 	if b.step.Closing() && b.Book.requests[key(job, r.Token)] == nil {
 		return nil, fmt.Errorf("asking for slots: %w: the shared hosts are being released", provisioner.ErrNoCapacity)
 	}
-	return b.Book.Ask(now, user, job, r)
+	return b.Book.Ask(now, user, job, r, own)
 }
 
 // Called records that the agent of a launch's host has called. The next step acts on it. It reports whether the host is known.

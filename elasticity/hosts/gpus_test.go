@@ -47,12 +47,40 @@ func TestGPUsOfFormerRequestsCount(t *testing.T) {
 	pool := stayPool
 	pool.Type = slotType.Name
 	for n, want := range []error{nil, nil, provisioner.ErrNoCapacity} {
-		_, err := b.Ask(start, 0, "a", provisioner.Request{Token: fmt.Sprint(n), Pool: pool, Count: 1})
+		_, err := b.Ask(start, 0, "a", provisioner.Request{Token: fmt.Sprint(n), Pool: pool, Count: 1}, Size{})
 		if b.Place(start, step.Reliable); !errors.Is(err, want) {
 			t.Errorf("slot %d of a host with 2 GPUs: %v, not %v", n+1, err, want)
 		}
 	}
 	if used := b.Used("h"); used != (Size{VCPU: 2, MemoryMiB: 2000, GPUs: 2}) {
 		t.Errorf("the host has given away %s", used)
+	}
+}
+
+// Where the job says how large its machines are, as on Kubernetes, slots have that size and its share of the host's price, whatever their type.
+func TestSlotsOfASizeOfTheirOwn(t *testing.T) {
+	w := newWorld(t, "ec2-now", 0)
+	pool := stayPool
+	own := Size{VCPU: 2, MemoryMiB: 3750} // a quarter of a host
+	for n, c := range []struct {
+		own  Size
+		want error
+	}{{own, nil}, {own, nil}, {Size{VCPU: 3, MemoryMiB: 3750}, provisioner.ErrInvalid}, {Size{VCPU: 1}, provisioner.ErrInvalid},
+		{Size{VCPU: 1, MemoryMiB: 1, GPUs: -1}, provisioner.ErrInvalid}, {Size{VCPU: 9, MemoryMiB: 1}, provisioner.ErrInvalid}} {
+		token := fmt.Sprint(n)
+		if n < 3 { // a repeated request
+			token = "same"
+		}
+		if _, err := w.brain.Ask(start, 0, "a", provisioner.Request{Token: token, Pool: pool, Count: 1}, c.own); !errors.Is(err, c.want) {
+			t.Errorf("a slot of %v: %v, not %v", c.own, err, c.want)
+		}
+	}
+	if slots := w.brain.Book.Slots(); len(slots) != 1 || slots[0].Size != own {
+		t.Errorf("%+v", slots)
+	}
+	for want, size := range map[market.USD]Size{hostType.OnDemand / 4: own, hostType.OnDemand: {}} {
+		if points := w.brain.SlotPrices(pool.Type, size, market.OnDemand, start, start); len(points) != 1 || points[0].Price != want {
+			t.Errorf("a slot of %v costs %v, not $%s", size, points, want)
+		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// SlotPrices returns the spot prices of slots of a type, from since until until, beginning with the price in force at since: their share of
+// SlotPrices returns the spot prices of slots of a type, or of a size of their own, from since until until, beginning with the price in force at since: their share of
 // the cheapest host. On-demand slots cost their share of a reliable host, which is constant.
-func (b *Brain) SlotPrices(kind string, class market.Class, since, until time.Time) (points []market.PricePoint) {
-	size, known := b.Book.rules.Types[kind]
+func (b *Brain) SlotPrices(kind string, own Size, class market.Class, since, until time.Time) (points []market.PricePoint) {
+	size, known := b.Book.rules.sizeOf(kind, own)
 	if !known {
 		return nil
 	}

@@ -95,7 +95,7 @@ func TestASlotTakesAnyRoomInTheEnd(t *testing.T) {
 		pool.Type = slotType.Name
 		ask := func(job, token string, at time.Time) {
 			t.Helper()
-			if _, err := b.Ask(at, 0, job, provisioner.Request{Token: token, Pool: pool, Count: 1}); err != nil {
+			if _, err := b.Ask(at, 0, job, provisioner.Request{Token: token, Pool: pool, Count: 1}, Size{}); err != nil {
 				t.Fatal(err)
 			}
 		}

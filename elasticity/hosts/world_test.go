@@ -262,7 +262,7 @@ func (w *world) ask(job, token string, class market.Class, count int) (got []pro
 	for range 3 {
 		done := false
 		w.guarded(func() {
-			got, err = w.brain.Ask(w.now, 0, job, provisioner.Request{Token: token, Pool: pool, Count: count, UserData: job, Intended: start})
+			got, err = w.brain.Ask(w.now, 0, job, provisioner.Request{Token: token, Pool: pool, Count: count, UserData: job, Intended: start}, Size{})
 			w.keep()
 			done = true
 		})

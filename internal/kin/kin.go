@@ -59,3 +59,26 @@ func End(home string) bool {
 		}
 	}
 }
+
+// Reap removes what is left of children that have ended, except those that others wait for. The first process of a container inherits
+// orphans as init does, and nobody else removes them.
+func Reap(waitedFor func(pid int) bool) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || waitedFor(pid) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat")) // PID (NAME) STATE PARENT ..., where the name may contain anything
+		if err != nil {
+			continue // another has removed it
+		}
+		f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+		if len(f) > 1 && string(f[0]) == "Z" && string(f[1]) == strconv.Itoa(os.Getpid()) {
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // it has ended
+		}
+	}
+}

@@ -1,9 +1,13 @@
 package kin
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"testing"
+	"time"
 )
 
 func TestEnd(t *testing.T) {
@@ -33,4 +37,29 @@ func TestEnd(t *testing.T) {
 	}
 	End(other)
 	_ = theirs.Wait() // it was killed
+}
+
+// Children that nobody waits for are removed, and others are left to those who do.
+func TestReap(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	orphan, waited := exec.Command("true"), exec.Command("true")
+	if err := errors.Join(orphan.Start(), waited.Start()); err != nil {
+		t.Fatal(err)
+	}
+	there := func(c *exec.Cmd) bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", c.Process.Pid))
+		return err == nil
+	}
+	for deadline := time.Now().Add(time.Minute); there(orphan) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		Reap(func(pid int) bool { return pid != orphan.Process.Pid })
+	}
+	if there(orphan) {
+		t.Error("what is left of a child stays")
+	}
+	if err := waited.Wait(); err != nil {
+		t.Errorf("the other was removed, too: %v", err)
+	}
+	_ = orphan.Process.Release() // nothing is left of it
 }

@@ -110,7 +110,7 @@ func runHostAgent(ctx context.Context, env func(string) string, machine node.Mac
 	defer os.RemoveAll(home)
 	return hostagent.Run(ctx, hostagent.Config{ID: string(who.Instance), Host: host, Command: []string{self, "agent"}, Home: home,
 		Env: slotEnvironment(env), Log: log, Flops: flops, KeyFile: env(EnvKey), Watch: machine.Watch, PutOff: powerOffLater(env),
-		Users: slotUsers(env)})
+		Users: slotUsers(env), EndsWarned: providers.TermWarns(env)})
 }
 
 // slotUsers returns the number of the first user of a slot: on a machine that belongs to root, slots share no files with others. A host
@@ -122,10 +122,10 @@ func slotUsers(env func(string) string) int {
 	return 1_000_000_000 + os.Getpid()%100_000*10_000 // other agents of one computer, as of a fake cloud, have different ones
 }
 
-// slotEnvironment returns the part of the host's environment that slots get: paths, and no secrets.
+// slotEnvironment returns the part of the host's environment that slots get: paths, and no secrets but those that the provider lets all have.
 func slotEnvironment(env func(string) string) []string {
 	given := []string{EnvClock + "=" + env(EnvClock)}
-	for _, name := range []string{"AWS_REGION", "AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST"} {
+	for _, name := range append([]string{"AWS_REGION", "AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST"}, providers.SlotsHave(env)...) {
 		if value := env(name); value != "" {
 			given = append(given, name+"="+value)
 		}

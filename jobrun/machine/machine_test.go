@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/exitcode"
+	"github.com/tierml/tierml/providers"
 	_ "github.com/tierml/tierml/providers/all"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -218,6 +220,20 @@ func TestPowerOffLater(t *testing.T) {
 	for name := range env {
 		if powerOffLater(func(of string) string { return map[bool]string{true: "x"}[of != name] }) != nil {
 			t.Errorf("without %s there is a timer", name)
+		}
+	}
+}
+
+// Slots have no secrets of their host, but those of a pod's service account, which its processes share anyway.
+func TestEnvironmentOfSlots(t *testing.T) {
+	host := map[string]string{"AWS_REGION": "r", "AWS_ROLE_ARN": "role", "AWS_SECRET_ACCESS_KEY": "key", "SECRET": "x"}
+	given := func(provider string) []string {
+		host[providers.Variable] = provider
+		return slotEnvironment(func(name string) string { return host[name] })[1:]
+	}
+	for provider, want := range map[string][]string{"ec2": {"AWS_REGION=r"}, "kubernetes": {"AWS_REGION=r", "AWS_SECRET_ACCESS_KEY=key", "AWS_ROLE_ARN=role"}} {
+		if got := given(provider); !slices.Equal(got, want) {
+			t.Errorf("%s: slots have %v, not %v", provider, got, want)
 		}
 	}
 }

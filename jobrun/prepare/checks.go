@@ -33,8 +33,13 @@ func ChecksOf(job *config.Job) []doctor.Check {
 	if job.Train.Data != "" {
 		checks = append(checks, doctor.Readable("training data", job.Train.Data, blob.Open))
 	}
+	return append(checks, checksOfCloud(job)...)
+}
+
+// checksOfCloud returns those of where machines are bought.
+func checksOfCloud(job *config.Job) (checks []doctor.Check) {
 	if job.Cloud == config.CloudLocal {
-		return append(checks, doctor.Prices(job, local.Load))
+		return []doctor.Check{doctor.Prices(job, local.Load)}
 	}
 	at := job.Installation()
 	if at == nil {

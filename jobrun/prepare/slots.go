@@ -124,7 +124,7 @@ func SlotMarket(endpoint string) prices {
 		for _, t := range types {
 			pools = append(pools, stays(t.Name))
 		}
-		points, err := jobrun.SlotPrices(ctx, endpoint, pools, since, job.Local.Start)
+		points, err := jobrun.SlotPrices(ctx, job, endpoint, pools, since, job.Local.Start)
 		switch {
 		case err != nil: // they may be back when the run requests slots
 			own.Warnings = append(own.Warnings, fmt.Sprintf("what slots of the shared hosts cost is not known (%v): cost and time are of machines of the job's own", err))
@@ -150,7 +150,7 @@ func SlotMarket(endpoint string) prices {
 
 // ChecksOfHosts are the checks of shared hosts.
 func ChecksOfHosts(job *config.Job) []doctor.Check {
-	checks := []doctor.Check{doctor.Prices(job, local.Load), {Name: "slots", Look: func(ctx context.Context) (string, error) {
+	checks := append(checksOfCloud(job), doctor.Check{Name: "slots", Look: func(ctx context.Context) (string, error) {
 		p, err := Hosts(ctx, job, &jobrun.Hosts{})
 		if err != nil {
 			return "", err
@@ -162,7 +162,7 @@ func ChecksOfHosts(job *config.Job) []doctor.Check {
 			}
 		}
 		return "the largest has " + plan.SlotsText(), nil
-	}}}
+	}})
 	if job.Cloud == config.CloudLocal {
 		checks = append(checks, doctor.Check{Name: "isolation", Look: func(context.Context) (string, error) {
 			if err := confine.Apart(); err != nil {

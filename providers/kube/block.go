@@ -84,7 +84,7 @@ var Terms = config.Provider{
 	Mistaken: map[string]string{"k8s": "a Kubernetes cluster is called kubernetes here", "gke": "a cluster is called kubernetes here, whoever runs it",
 		"eks": "a cluster is called kubernetes here, whoever runs it", "kube": "a Kubernetes cluster is called kubernetes here"},
 	New:   func() config.Block { return &Block{} },
-	Store: "s3", Rules: rules, Notice: defaultNotice, Region: "us-central1", ControllerType: "pod", HasProgram: true, FindsRegion: true,
+	Store: "s3", Rules: rules, Notice: defaultNotice, Region: "us-central1", ControllerType: "pod", HasProgram: true, FindsRegion: true, SharesHosts: true, OneUser: true,
 	Examples: map[string]string{
 		"region": "region: us-central1", "namespace": "namespace: tierml", "kubeconfig": "kubeconfig: cluster.yaml", "context": "context: prod",
 		"image": "image: registry.example.com/tierml@sha256:7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730", "service_account": "service_account: tierml-pods",
@@ -142,6 +142,11 @@ func (b *Block) Check(c *config.Checker) {
 	}
 	b.Installation.Wait = b.Wait
 	c.Job.Local.Notice = b.Notice
+}
+
+// MachineSize returns what each pod of the job has; on shared hosts each slot.
+func (b *Block) MachineSize() market.InstanceType {
+	return market.InstanceType{VCPU: b.CPU, MemoryMiB: b.Memory.MiB, GPU: market.GPU{Count: b.Resources[gpus]}}
 }
 
 // gpus is the extended resource of NVIDIA's device plugin.

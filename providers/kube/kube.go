@@ -40,6 +40,8 @@ func (Provider) Facts() providers.Facts {
 		End:        "kubectl delete pod {machines}",
 		Undoable:   map[string]string{"rebalance": "nothing is recommended beforehand on Kubernetes"},
 		Preemption: "has the cluster evict, as a drain of their nodes does,", TermWarns: true,
+		SlotsHave: []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE",
+			"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "GOOGLE_APPLICATION_CREDENTIALS"},
 	}
 }
 

@@ -89,6 +89,29 @@ func TestBlock(t *testing.T) {
 	}
 }
 
+// A file of shared hosts describes pods, and a job's pods are then its slots. All of a host are one user's.
+func TestHostsOfPods(t *testing.T) {
+	read := func(hosts, more string) (*config.Job, error) {
+		path := filepath.Join(t.TempDir(), "shared.yaml")
+		text := "name: shared\ncloud: kubernetes\nresources: {count: 2, any_of: [{type: g2-standard-24}]}\nreliable: {count: 0}\nhosts: " + hosts +
+			"\nkubernetes: {image: i, nodes: gke, region: r, checkpoints: s3://b/c" + more + "}\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config.LoadHosts(path)
+	}
+	job, err := read("{keep: 1m}", ", cpu: 4, memory: 8GB, resources: {nvidia.com/gpu: 2}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := job.MachineSize(); size.VCPU != 4 || size.MemoryMiB != 8<<10 || size.GPU.Count != 2 {
+		t.Errorf("a host has %+v", size)
+	}
+	if _, err := read("{users: 20000..20009, door: /srv}", ", cpu: 4, memory: 8GB"); err == nil || !strings.Contains(err.Error(), "hosts.users: cannot be kept apart on Kubernetes") {
+		t.Errorf("other users: %v", err)
+	}
+}
+
 // A pod requests the GPUs of the job, and costs its largest share of the node's resources.
 func TestGPUsOfPods(t *testing.T) {
 	read := func(resources, more string) (*config.Job, error) {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/market"
@@ -25,15 +26,16 @@ type Cloud struct {
 	provisioner.Basic
 	client
 	directory, job string
+	size           hosts.Size
 	poll           time.Duration
 	traits         provisioner.Traits
 	log            *slog.Logger
 }
 
 // Connect returns the slots of a job on the shared hosts of a run's directory; the job's name is unique among jobs with slots. Pools belong
-// to a provider; poll is the time between two checks for notices. It makes no call yet.
-func Connect(directory, job, provider string, poll time.Duration, log *slog.Logger) *Cloud {
-	return &Cloud{client: newClient(), directory: directory, job: job, poll: poll, log: log,
+// to a provider; a zero size means that the type says how large a slot is; poll is the time between two checks for notices. It makes no call yet.
+func Connect(directory, job, provider string, size hosts.Size, poll time.Duration, log *slog.Logger) *Cloud {
+	return &Cloud{client: newClient(), directory: directory, job: job, size: size, poll: poll, log: log,
 		traits: provisioner.Traits{Provider: provider, Bills: true}}
 }
 
@@ -46,7 +48,7 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 		return nil, err
 	}
 	var got shown
-	if err := c.call(ctx, "asking for slots", http.MethodPost, "/launch", r, &got); err != nil {
+	if err := c.call(ctx, "asking for slots", http.MethodPost, "/launch", asked{r, c.size}, &got); err != nil {
 		return nil, err
 	}
 	return got.Slots, nil
@@ -87,7 +89,7 @@ func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 // SpotPrices returns the prices of slots: their share of the cheapest host.
 func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	var got []poolPrices
-	if err := c.call(ctx, "asking for the prices of slots", http.MethodPost, "/prices", pricesAsked{pools, since, until}, &got); err != nil {
+	if err := c.call(ctx, "asking for the prices of slots", http.MethodPost, "/prices", pricesAsked{pools, since, until, c.size}, &got); err != nil {
 		return nil, err
 	}
 	all := map[market.Pool][]market.PricePoint{}

@@ -170,7 +170,7 @@ func (s *site) agent(ctx context.Context, address string, i provisioner.Instance
 }
 
 func (s *site) job(name string) *Cloud {
-	c := Connect(s.dir, name, "memory", 20*time.Millisecond, slog.New(slog.DiscardHandler))
+	c := Connect(s.dir, name, "memory", hosts.Size{}, 20*time.Millisecond, slog.New(slog.DiscardHandler))
 	s.t.Cleanup(c.Close)
 	return c
 }
@@ -217,6 +217,27 @@ func TestExam(t *testing.T) {
 	t.Run("Shared", func(t *testing.T) {
 		provisionertest.Run(t, func(t testing.TB) provisionertest.Subject { return open(t, 4).subject() })
 	})
+}
+
+// The size that a job says travels with its requests.
+func TestSizeOfSlots(t *testing.T) {
+	s := open(t, 4)
+	size := hosts.Size{VCPU: 1, MemoryMiB: each / 2}
+	c := Connect(s.dir, "sized", "memory", size, time.Second, slog.New(slog.DiscardHandler))
+	t.Cleanup(c.Close)
+	pool := s.subject().OnDemand
+	if _, err := c.Launch(t.Context(), provisioner.Request{Token: "1", Pool: pool, Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s.desk.look(func() {
+		if got := s.desk.brain.Book.Slots()[0].Size; got != size {
+			t.Errorf("the slot has %s, not %s", got, size)
+		}
+	})
+	prices, err := c.SpotPrices(t.Context(), []market.Pool{pool}, time.Now(), time.Now())
+	if points := prices[pool]; err != nil || len(points) != 1 || points[0].Price != market.Dollar/8 {
+		t.Errorf("an eighth of a host costs %v: %v", prices, err)
+	}
 }
 
 // A host's warning reaches the slots of all its jobs, with its deadline, and no others.

@@ -23,9 +23,15 @@ type (
 		Slots     []provisioner.Instance               `json:"slots"`
 		Deadlines map[provisioner.InstanceID]time.Time `json:"deadlines,omitempty"`
 	}
+	// asked is a job's request. Size is that of each slot; zero = the type's, as for prices.
+	asked struct {
+		provisioner.Request
+		Size hosts.Size `json:"size,omitzero"`
+	}
 	pricesAsked struct {
 		Pools        []market.Pool `json:"pools"`
 		Since, Until time.Time
+		Size         hosts.Size `json:"size,omitzero"`
 	}
 	poolPrices struct {
 		Pool   market.Pool         `json:"pool"`
@@ -178,13 +184,13 @@ func read(r *http.Request, v any) error {
 }
 
 func (d *Desk) serveLaunch(w http.ResponseWriter, r *http.Request, job string) error {
-	var of provisioner.Request
+	var of asked
 	if err := read(r, &of); err != nil {
 		return err
 	}
 	var got []provisioner.Instance
 	err := d.do(func(now time.Time) (err error) {
-		got, err = d.brain.Ask(now, userOf(r), job, of)
+		got, err = d.brain.Ask(now, userOf(r), job, of.Request, of.Size)
 		return err
 	})
 	if err != nil {
@@ -235,7 +241,7 @@ func (d *Desk) servePrices(w http.ResponseWriter, r *http.Request, _ string) err
 	var all []poolPrices
 	d.look(func() {
 		for _, p := range asked.Pools {
-			all = append(all, poolPrices{p, d.brain.SlotPrices(p.Type, p.Class, asked.Since, asked.Until)})
+			all = append(all, poolPrices{p, d.brain.SlotPrices(p.Type, asked.Size, p.Class, asked.Since, asked.Until)})
 		}
 	})
 	return write(w, all)

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,8 @@ type Config struct {
 	KeyFile string  // like a node's
 	// Watch passes on the provider's warnings, as a node.Machine does; nil = only the desk warns.
 	Watch func(context.Context, func(tiers.Warned)) error
+	// EndsWarned: a warned host ends once its slots have, instead of staying until it is killed.
+	EndsWarned bool
 	// PutOff postpones the time at which the machine powers itself off. It is called every minute while the desk is reachable; nil = there
 	// is none.
 	PutOff func(context.Context) error
@@ -282,6 +285,9 @@ func (a *agent) follow(ctx context.Context) error {
 				delete(a.gone, slot)
 			}
 			a.obey(got.orders, got.sent)
+			if a.cfg.EndsWarned && said.Warned != nil && !said.Warned.Rebalance && len(got.orders.Slots)+len(a.running)+len(a.gone) == 0 {
+				return nil
+			}
 		}
 	}
 }
@@ -339,6 +345,11 @@ func (a *agent) forget(e end) {
 	}
 	delete(a.running, e.slot)
 	a.gone[e.slot] = e.why
+	if os.Getpid() == 1 {
+		kin.Reap(func(pid int) bool {
+			return slices.ContainsFunc(slices.Collect(maps.Values(a.running)), func(p *process) bool { return p.group == -pid })
+		})
+	}
 }
 
 // obey starts and ends processes. What was reported in the same call has already ended.

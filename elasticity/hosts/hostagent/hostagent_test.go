@@ -73,7 +73,7 @@ func TestSlotsOfAHost(t *testing.T) {
 	step := func(events ...elasticity.Event) []elasticity.Action { return table.Step(time.Now(), events...) }
 	slot := pool
 	slot.Type = "slot"
-	job := desk.Connect(dir, "job", "memory", time.Second, slog.New(slog.DiscardHandler))
+	job := desk.Connect(dir, "job", "memory", hosts.Size{}, time.Second, slog.New(slog.DiscardHandler))
 	defer job.Close()
 	modest, err := job.Launch(t.Context(), provisioner.Request{Token: "modest", Pool: slot, Count: 1, UserData: "modest"})
 	if err != nil {
@@ -90,13 +90,13 @@ func TestSlotsOfAHost(t *testing.T) {
 	}
 	step(elasticity.Launched{Token: token, Instances: []provisioner.Instance{{ID: "i-1", Pool: pool, Token: token, State: provisioner.Running,
 		Launched: time.Now().Truncate(time.Second)}}})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	ended, goes := make(chan error, 1), make(chan struct{})
 	go func() {
-		ended <- Run(ctx, Config{ID: "i-1", Host: UserData{Desk: address, Key: desk.HostKey("secret", token), Launch: token, Orphan: 60},
-			Command: []string{"sh", "-c", slotProcess}, Home: home, Env: []string{"GIVEN=1"}, Flops: 100, Log: slog.New(slog.DiscardHandler), Watch: func(ctx context.Context, f func(tiers.Warned)) error {
+		ended <- Run(t.Context(), Config{ID: "i-1", Host: UserData{Desk: address, Key: desk.HostKey("secret", token), Launch: token, Orphan: 60},
+			Command: []string{"sh", "-c", slotProcess}, Home: home, Env: []string{"GIVEN=1"}, Flops: 100, Log: slog.New(slog.DiscardHandler), EndsWarned: true, Watch: func(ctx context.Context, f func(tiers.Warned)) error {
 				f(tiers.Warned{Rebalance: true})
-				<-ctx.Done()
+				<-goes
+				f(tiers.Warned{Deadline: time.Now().Add(time.Hour)})
 				return nil
 			}})
 	}()
@@ -170,7 +170,7 @@ func TestSlotsOfAHost(t *testing.T) {
 	if _, err := os.Stat(own); !os.IsNotExist(err) {
 		t.Errorf("the slot's directory is left: %v", err)
 	}
-	cancel()
+	close(goes) // and it ends by itself: it has no slots any more
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}

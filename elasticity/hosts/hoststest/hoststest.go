@@ -146,7 +146,7 @@ func (w *World) obey(j *Job) (changed bool, err error) {
 func (w *World) ask(j *Job) error {
 	j.asked++
 	got, err := w.Book.Ask(w.Now, 0, j.ID, provisioner.Request{Token: fmt.Sprintf("%s-%d", j.ID, j.asked), Count: 1,
-		Pool: market.Pool{Provider: "local", Region: "here", Zone: "here", Type: j.Type, Class: market.OnDemand}})
+		Pool: market.Pool{Provider: "local", Region: "here", Zone: "here", Type: j.Type, Class: market.OnDemand}}, hosts.Size{})
 	if err != nil {
 		return err
 	}
