@@ -49,13 +49,21 @@ func (j *Job) resolvedNode() *yaml.Node {
 	if j.Cloud == CloudNone {
 		withoutEnv.Reliable, withoutEnv.Policy, withoutEnv.Checkpoint = Reliable{}, "", Checkpoint{}
 	}
-	return structNode(reflect.ValueOf(&withoutEnv).Elem())
+	var zeros []string // that are written even if everything in them is 0: left out, they would have their defaults
+	switch {
+	case j.Cloud == CloudNone, j.Run != "":
+	case j.Hosts != Hosts{}:
+		zeros = []string{"reliable"}
+	default:
+		zeros = []string{"reliable", "stages"}
+	}
+	return structNode(reflect.ValueOf(&withoutEnv).Elem(), zeros...)
 }
 
-func structNode(v reflect.Value) *yaml.Node {
+func structNode(v reflect.Value, zeros ...string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, m := range membersOf(v) {
-		if !m.value.IsZero() || m.has("zero") {
+		if !m.value.IsZero() || m.has("zero") || slices.Contains(zeros, m.name) {
 			n.Content = append(n.Content, scalarNode(m.name), valueNode(m.value))
 		}
 	}
