@@ -75,7 +75,7 @@ type Job struct {
 	// Alerts are sent to a webhook. Default none.
 	Alerts Alerts `yaml:"alerts"`
 	// MaxDuration ends the run in order after this time. Default 24h.
-	MaxDuration time.Duration `yaml:"max_duration"`
+	MaxDuration time.Duration `yaml:"max_duration" job:"zero"`
 	// Deadline is the market time by which training should be done. Default none.
 	Deadline time.Time `yaml:"deadline"`
 	// OrphanAfter is how long, in wall-clock time, machines train without their controller before they stop. Default 10s on

@@ -204,7 +204,7 @@ func TestResolvedLoadsAgain(t *testing.T) {
 	}
 	mustRoundTrip(t, job)
 	golden(t, "testdata/good.resolved.golden", here(t, string(job.Resolved())))
-	for _, text := range []string{"run: echo hello\n", "train: {app: mf, data: testdata/data/ratings.csv, clocks: 1}\n", "cloud: none\ntrain: {app: mf, data: testdata/data/ratings.csv, clocks: 1}\n",
+	for _, text := range []string{"run: echo hello\n", "train: {app: mf, data: testdata/data/ratings.csv, clocks: 1}\n", "cloud: none\nmax_duration: 0s\ntrain: {app: mf, data: testdata/data/ratings.csv, clocks: 1}\n",
 		"train: {app: mf, data: testdata/data/ratings.csv, clocks: 1}\nreliable: {count: 0}\nstages: {two_above: 0, three_above: 0, server_bytes: 0}\n",
 		"cloud: local\nhosts: {keep: 5m}\nresources: {any_of: [{type: c3.large}]}\nreliable: {count: 0}\nlocal: {catalog: testdata/good.yaml, prices: testdata/good.yaml, start: 2014-04-01T00:00:00Z}\n"} {
 		job, err := parse("job.yaml", []byte("name: zero\n"+text), noEnvironment)

@@ -47,6 +47,8 @@ func rulesOf(path string) (rules []schemaNode) {
 			ifThen(required("hosts"), schemaNode{"properties": schemaNode{"cloud": schemaNode{"enum": hostClouds()}}}),
 			oneOfThese("run", "train", "hosts"), not(required("run", "train")), not(allOf(is("on_loss", OnLossReplace), oneOfThese("tasks", "sweep"))),
 			ifThen(is("cloud", CloudNone), not(oneOfThese("resources", "reliable", "local", "budget", "limits", "alerts", "checkpoint", "security", "tune"))),
+			ifThen(allOf(required("hosts"), schemaNode{"type": "object", "properties": schemaNode{"cloud": schemaNode{"enum": names(func(p Provider) bool { return p.OneUser })}},
+				"required": []string{"cloud"}}), schemaNode{"properties": schemaNode{"hosts": not(oneOfThese("users", "door"))}}),
 			ifThen(required("sweep"), oneOfThese("run", "train")),
 			ifThen(allOf(required("run"), schemaNode{"type": "object", "properties": schemaNode{"sweep": required("feedback")}, "required": []string{"sweep"}}), required("state")),
 		}

@@ -65,7 +65,7 @@ type Block struct {
 	// Gang has Kueue admit the pods of a launch together or not at all, as a pod group. Default `false`.
 	Gang bool `yaml:"gang"`
 	// Wait is how long a pod may wait for a node or for quota, beyond ten minutes. Default `20m`.
-	Wait time.Duration `yaml:"wait"`
+	Wait time.Duration `yaml:"wait" job:"zero"`
 	// Notice is a pod's grace period, also assumed when a node goes. Default `15s`.
 	Notice time.Duration `yaml:"notice"`
 	// Spot is what an hour of a pod costs on spot nodes. Default its share of its node by `prices`.
