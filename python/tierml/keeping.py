@@ -7,6 +7,8 @@ copied in memory; a thread writes the copy to a folder beside and renames that: 
 
 from __future__ import annotations
 
+import concurrent.futures
+import ctypes
 import io
 import json
 import os
@@ -24,6 +26,7 @@ from . import reporting
 
 _ALIGN = 64  # bytes; arrays begin at multiples
 _SMALL = 1 << 10  # bytes; smaller arrays are pickled
+_LARGE = 1 << 20  # bytes; larger arrays are copied by two threads
 _NOTICE = (1 << 62) - 1  # the round of the last snapshot, larger than any other
 _FOLDER = "tierml-"
 
@@ -68,6 +71,7 @@ class _Memory:
 
     def __init__(self) -> None:
         self._parts: list[bytearray] = []
+        self._copies: list[tuple[bytearray, memoryview]] = []  # that finish makes
         self.rewind()
 
     def rewind(self) -> None:
@@ -82,18 +86,40 @@ class _Memory:
             self._parts.append(bytearray(raw))
         elif len(self._parts[self._used]) != raw.nbytes:
             self._parts[self._used] = bytearray(raw)
+        elif raw.nbytes >= _LARGE:
+            self._copies.append((self._parts[self._used], raw))
         else:
             memoryview(self._parts[self._used])[:] = raw.cast("B")
         self._used += 1
         self._at += raw.nbytes
+
+    def finish(self) -> None:
+        """Copies the large arrays, by two threads: one does not use all of the memory's bandwidth."""
+        copies, self._copies = self._copies, []
+        if copies:
+            with concurrent.futures.ThreadPoolExecutor(1) as other:
+                half = other.submit(_copy_half, copies, 1)
+                _copy_half(copies, 0)
+                half.result()
 
     def write_to(self, file: IO[bytes]) -> None:
         for part in self._parts[: self._used]:
             file.write(part)
 
     def free(self) -> None:
-        self._parts = []
+        self._parts, self._copies = [], []
         self.rewind()
+
+
+def _copy_half(copies: list[tuple[bytearray, memoryview]], half: int) -> None:
+    for part, raw in copies:
+        begin = len(part) // 2 * half
+        size = len(part) - begin if half else len(part) // 2
+        if raw.readonly:
+            memoryview(part)[begin:begin + size] = raw.cast("B")[begin:begin + size]
+        else:
+            chars = ctypes.c_char * size
+            ctypes.memmove(chars.from_buffer(part, begin), chars.from_buffer(raw, begin), size)  # other threads run meanwhile
 
 
 class _Unpickler(pickle.Unpickler):
@@ -328,6 +354,7 @@ class Kept:
         pickled = io.BytesIO()
         try:
             _Pickler(pickled, self._arrays).dump(graph)
+            self._arrays.finish()
         except MemoryError as e:
             self._arrays.free()
             raise MemoryError("tierml.keep copies what it keeps before it is written: there is too little memory for the copy") from e
