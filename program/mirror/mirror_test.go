@@ -356,24 +356,6 @@ func TestOpenFiles(t *testing.T) {
 	}
 }
 
-// Same size, and same time on a coarse clock: the change is still detected.
-func TestChangeWithinTheClocksGrain(t *testing.T) {
-	m, dir := open(t, t.TempDir(), 1)
-	put(t, dir, "model", []byte("aaaa"))
-	info, err := os.Stat(filepath.Join(dir, "model"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	save(t, m, Selection{})
-	put(t, dir, "model", []byte("bbbb"))
-	if err := os.Chtimes(filepath.Join(dir, "model"), info.ModTime(), info.ModTime()); err != nil {
-		t.Fatal(err)
-	}
-	if saved := save(t, m, Selection{}); saved.Sent != 4 {
-		t.Errorf("%+v", saved)
-	}
-}
-
 func TestMarker(t *testing.T) {
 	m, dir := open(t, t.TempDir(), 1)
 	m.config.Marker = "DONE"

@@ -26,6 +26,9 @@ const (
 	// granular is how coarse a file system's times may be: a file that changed shortly before it was read may have
 	// changed again since, with the same time.
 	granular = 2 * time.Second
+	// ticks is the same where this kernel's clock sets the times. It ticks each 10 ms, or later while a virtual
+	// processor waits.
+	ticks = 500 * time.Millisecond
 	// settles is how long a system call that changes a file may take on a busy machine.
 	settles = 100 * time.Millisecond
 	// quiet is how long a file that is open for writing must be unchanged to count as complete: programs keep databases
@@ -38,6 +41,7 @@ type pass struct {
 	*Mirror
 	what    Selection
 	root    *os.Root // the directory; nil = it does not exist
+	device  uint64   // of the directory, if this kernel's clock sets the times of its files; 0 = unknown
 	sent    atomic.Int64
 	left    []string
 	foreign []string
@@ -56,6 +60,7 @@ func (p *pass) run(ctx context.Context) ([]Entry, error) {
 	}
 	if p.root != nil {
 		defer p.root.Close()
+		p.device = localDevice(p.root)
 	}
 	before, err := p.begin()
 	if err != nil {
@@ -177,7 +182,7 @@ func (p *pass) good(all listing, former []*look) []*look {
 		group.Go(func() error {
 			for i := n * len(all) / parts; i < (n+1)*len(all)/parts; i++ {
 				l := former[i]
-				if l != nil && unchanged(l.stat, all[i].stat) && l.at.Sub(l.modTime()) > granular && !slices.ContainsFunc(l.entry.Chunks, p.replace) {
+				if l != nil && unchanged(l.stat, all[i].stat) && l.at.Sub(l.modTime()) > p.grain(l.stat) && !slices.ContainsFunc(l.entry.Chunks, p.replace) {
 					good[i] = l
 				}
 			}
@@ -186,6 +191,14 @@ func (p *pass) good(all listing, former []*look) []*look {
 	}
 	_ = group.Wait() // the functions return no errors
 	return good
+}
+
+// grain returns how long a file may have changed without another time.
+func (p *pass) grain(s stat) time.Duration {
+	if s.dev != p.device || s.changed%int64(time.Millisecond) == 0 {
+		return granular // perhaps the file system stores whole seconds only
+	}
+	return ticks
 }
 
 // link returns a link's entry; empty if it leads out of the directory.

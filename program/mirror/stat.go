@@ -65,3 +65,25 @@ func (p *pass) lstat(name string) (stat, error) {
 	s := info.Sys().(*syscall.Stat_t)
 	return stat{dev: uint64(s.Dev), ino: s.Ino, links: uint64(s.Nlink), mode: uint32(s.Mode)}, nil
 }
+
+// localDevice returns the device of a directory on a file system whose times come from this kernel's clock, not from a
+// server's; otherwise 0.
+func localDevice(root *os.Root) uint64 {
+	dir, err := root.Open(".")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	var system unix.Statfs_t
+	if again(func() error { return unix.Fstatfs(int(dir.Fd()), &system) }) != nil {
+		return 0
+	}
+	switch system.Type { // Linux's numbers, in statfs(2)
+	case 0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630: // ext4, XFS, Btrfs, tmpfs, overlayfs
+		s, err := statFile(dir)
+		if err == nil {
+			return s.dev
+		}
+	}
+	return 0
+}
