@@ -294,6 +294,7 @@ def gce_calls():
     call("images.get_from_family", lambda: images.get_from_family(project="debian-cloud", family="debian-12").self_link)
     call("images.get", lambda: images.get(project="debian-cloud", image="debian-12-bookworm-v20260101").status, lambda s: s == "READY")
     call("images.list", lambda: list(images.list(project="debian-cloud")))
+    call("images.list(family)", lambda: [i.family for i in images.list(request={"project": "debian-cloud", "filter": "family = debian-12"})], lambda f: f == ["debian-12"])
     call("networks.list", lambda: [n.name for n in api("NetworksClient").list(project=p)])
     call("networks.get", lambda: api("NetworksClient").get(project=p, network="default").name)
     call("subnetworks.list", lambda: list(api("SubnetworksClient").list(project=p, region=reg)))
@@ -324,7 +325,9 @@ def gce_calls():
     finger = vms.get(**at, instance="plain").label_fingerprint
     call("instances.setLabels", lambda: done(vms.set_labels_unary(**at, instance="plain", instances_set_labels_request_resource=c.InstancesSetLabelsRequest(labels={"team": "b"}, label_fingerprint=finger))), answered)
     call("instances.setMetadata", lambda: done(vms.set_metadata_unary(**at, instance="plain", metadata_resource=c.Metadata(items=[c.Items(key="a", value="b")], fingerprint=vms.get(**at, instance="plain").metadata.fingerprint))), answered)
-    call("instances.setTags", lambda: done(vms.set_tags_unary(**at, instance="plain", tags_resource=c.Tags(items=["a"]))), answered)
+    call("instances.setTags", lambda: done(vms.set_tags_unary(**at, instance="plain", tags_resource=c.Tags(items=["a"], fingerprint=vms.get(**at, instance="plain").tags.fingerprint))), answered)
+    no("instances.setTags(unseen)", "412", lambda: vms.set_tags_unary(**at, instance="plain", tags_resource=c.Tags(items=["b"])))
+    call("instances.get(metadata, tags)", lambda: vms.get(**at, instance="plain"), lambda i: [(m.key, m.value) for m in i.metadata.items] == [("a", "b")] and list(i.tags.items) == ["a"])
     call("instances.stop", lambda: done(vms.stop_unary(**at, instance="plain")), answered)
     call("instances.get(stopped)", lambda: vms.get(**at, instance="plain").status, lambda s: s == "TERMINATED")
     call("instances.start", lambda: done(vms.start_unary(**at, instance="plain")), answered)

@@ -36,7 +36,20 @@ type properties struct {
 }
 
 type metadata struct {
-	Items []metadataItem `json:"items"`
+	Kind        string         `json:"kind,omitempty"`
+	Fingerprint string         `json:"fingerprint,omitempty"`
+	Items       []metadataItem `json:"items"`
+}
+
+func (m metadata) check() error {
+	keys := map[string]bool{}
+	for _, item := range m.Items {
+		if item.Key == "" || len(item.Key) > 128 || len(item.Value) > 256<<10 || keys[item.Key] {
+			return invalid("resource.metadata.items", item.Key, "Keys are given once, and values have at most 262144 bytes.")
+		}
+		keys[item.Key] = true
+	}
+	return nil
 }
 
 type metadataItem struct {
@@ -246,12 +259,8 @@ func (c *call) check(kind string, p properties, names []string) error {
 	if err := checkLabels(p.Labels); err != nil {
 		return err
 	}
-	keys := map[string]bool{}
-	for _, item := range p.Metadata.Items {
-		if len(item.Key) > 128 || len(item.Value) > 256<<10 || keys[item.Key] {
-			return invalid("resource.metadata.items", item.Key, "Keys are given once, and values have at most 262144 bytes.")
-		}
-		keys[item.Key] = true
+	if err := p.Metadata.check(); err != nil {
+		return err
 	}
 	if len(p.Labels) > 64 || len(p.Disks) == 0 || !p.Disks[0].Boot || p.Disks[0].Params == nil || p.Disks[0].Params.Image == "" {
 		return invalid("resource.disks", plural(len(p.Disks), "disk"), "The first must be a boot disk with a source image.")

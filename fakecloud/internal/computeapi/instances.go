@@ -60,6 +60,7 @@ func (c *call) instance(i region.Instance) instanceView {
 		MachineType: c.link("zones", i.Pool.Zone, "machineTypes", i.Pool.Type), Status: c.status(i),
 		Created: stamp(i.Launched), Started: stamp(i.Launched), Stopped: stamp(i.Ended), Labels: i.Terms.Labels, Fingerprint: fingerprint(i.Terms.Labels),
 		Scheduling: c.schedulingOf(i), Protected: i.Protected, SelfLink: c.link("zones", i.Pool.Zone, "instances", i.ID), given: c.givenOf(i)}
+	v.Metadata.Kind, v.Metadata.Fingerprint = "compute#metadata", fingerprint(i.Tags)
 	for _, key := range slices.Sorted(maps.Keys(i.Tags)) {
 		v.Metadata.Items = append(v.Metadata.Items, metadataItem{key, i.Tags[key]})
 	}

@@ -79,24 +79,30 @@ func getProject(c *call) (any, error) {
 		CommonMetadata metadata `json:"commonInstanceMetadata"`
 		Quotas         []quota  `json:"quotas"`
 		SelfLink       string   `json:"selfLink"`
-	}{"compute#project", number(c.project()), c.project(), metadata{}, []quota{{"NETWORKS", noLimit, 1}}, c.link()}, nil
+	}{"compute#project", number(c.project()), c.project(), metadata{Fingerprint: fingerprint(nil)}, []quota{{"NETWORKS", noLimit, 1}}, c.link()}, nil
+}
+
+// imageView is an image as clients see it.
+type imageView struct {
+	Kind         string `json:"kind"`
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	Family       string `json:"family,omitempty"`
+	Status       string `json:"status"`
+	SizeGiB      string `json:"diskSizeGb"`
+	Architecture string `json:"architecture"`
+	Created      string `json:"creationTimestamp"`
+	SelfLink     string `json:"selfLink"`
+}
+
+func (c *call) image(name, family string) imageView {
+	return imageView{"compute#image", number(name), name, family, "READY", "10", "X86_64", stamp(time.Unix(0, 0)), c.link("global", "images", name)}
 }
 
 // getImage: machines boot from any image here, so each exists; the newest of a family has its name.
 func getImage(c *call) (any, error) {
-	name, family := c.PathValue("image"), c.PathValue("family")
-	name = cmp.Or(name, family)
-	return struct {
-		Kind         string `json:"kind"`
-		ID           string `json:"id"`
-		Name         string `json:"name"`
-		Family       string `json:"family,omitempty"`
-		Status       string `json:"status"`
-		SizeGiB      string `json:"diskSizeGb"`
-		Architecture string `json:"architecture"`
-		Created      string `json:"creationTimestamp"`
-		SelfLink     string `json:"selfLink"`
-	}{"compute#image", number(name), name, family, "READY", "10", "X86_64", stamp(time.Unix(0, 0)), c.link("global", "images", name)}, nil
+	family := c.PathValue("family")
+	return c.image(cmp.Or(c.PathValue("image"), family), family), nil
 }
 
 // getSerialPort: machines are processes, whose output is in files of the host (--logs), so the port is empty.
@@ -119,18 +125,12 @@ func startInstance(c *call) (any, error) {
 }
 
 func (c *call) changeState(kind string, change func(ids []string) ([]region.Change, error)) (any, error) {
-	request := c.URL.Query().Get("requestId")
-	if before := c.requests[request]; before != nil && request != "" {
-		return c.view(before), nil
-	}
-	i, err := c.find()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := change([]string{i.ID}); err != nil {
-		return nil, refusalf(http.StatusBadRequest, "resourceNotReady", "The resource 'projects/%s/zones/%s/instances/%s' is not ready: %v", c.project(), i.Pool.Zone, i.ID, err)
-	}
-	return c.view(c.begin(kind, request, i.ID, c.now.Add(c.lengths.Operation), nil)), nil
+	return c.update(kind, func(i region.Instance) error {
+		if _, err := change([]string{i.ID}); err != nil {
+			return refusalf(http.StatusBadRequest, "resourceNotReady", "The resource 'projects/%s/zones/%s/instances/%s' is not ready: %v", c.project(), i.Pool.Zone, i.ID, err)
+		}
+		return nil
+	})
 }
 
 // setDeletionProtection protects an on-demand machine from deletion, or ends that.
