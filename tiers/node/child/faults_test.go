@@ -41,6 +41,7 @@ fds = []
 send(type="hello", version=1, tensors=[{"name": "a", "type": "float32", "shape": [7]}], digest="0" * 64)
 welcome = receive()
 memory = mmap.mmap(fds[0], welcome["bytes"])
+if os.environ["TIERML_ATTEMPT"] == "1": exec(os.environ.get("SECOND", ""))
 if welcome.get("initial"): open(welcome["initial"], "wb").write(b"a model")
 while True:
     send(type="pull")
@@ -60,7 +61,8 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 	if err := os.WriteFile(script, []byte(bare), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := map[string]string{"no context": "raise SystemExit", "no hello": "time.sleep(1000)"} // what the first attempt does instead of a hello
+	before := map[string]string{"no context": "raise SystemExit", "no hello": "time.sleep(1000)"}         // what the first attempt does instead of a hello
+	welcomed := map[string]string{"no pull": "send(type='bye')\nraise ValueError('not as the job says')"} // what it does instead of a pull
 	for name, c := range map[string]struct{ fault, want string }{
 		"exception":     {"raise ValueError('no good')", "ValueError: no good"},
 		"exit":          {"os._exit(0)", "exit code 0 before all steps were done"},
@@ -73,6 +75,7 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 		"closed socket": {"s.shutdown(socket.SHUT_RDWR)\ns.close()\ntime.sleep(1000)", "closed its socket within a round"},
 		"no context":    {"", "exit code 0 and never entered `with tierml.DiLoCo(...)`"},
 		"no hello":      {"", "has run for 3 s and has not entered `with tierml.DiLoCo(...)`"},
+		"no pull":       {"", "ValueError: not as the job says"},
 		"hang":          {"order['first'] == 15 and time.sleep(1000)", "is taken for stuck"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +85,7 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 			ready := make(chan struct{})
 			home := t.TempDir()
 			machine, err := program.New(program.Config{
-				Spec: program.Spec{Run: "exec " + python + " " + script, Envs: map[string]string{"FIRST": before[name], "FAULT": c.fault, "MARK": home}, Store: t.TempDir()}, Dir: home, Log: slog.New(slog.DiscardHandler),
+				Spec: program.Spec{Run: "exec " + python + " " + script, Envs: map[string]string{"FIRST": before[name], "SECOND": welcomed[name], "FAULT": c.fault, "MARK": home}, Store: t.TempDir()}, Dir: home, Log: slog.New(slog.DiscardHandler),
 				Report: func(e program.Event) {
 					if exited, is := e.(program.Exited); is {
 						<-ready

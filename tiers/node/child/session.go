@@ -267,6 +267,9 @@ func (c *Child) introduce(s *session, hello *message, initial string) error {
 	if err != nil {
 		return err
 	}
+	if m.Type == typeBye {
+		return io.EOF // its exit code and output say why
+	}
 	if m.Type != typePull {
 		return fmt.Errorf("the program sent %q and should have sent pull", m.Type)
 	}
