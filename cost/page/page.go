@@ -77,6 +77,7 @@ type Live struct {
 	ClockSeconds  float64
 	Left          string // clocks to the job's target, in words; empty = no estimate
 	PerHour       market.USD
+	Share         bool // the total is the run's share of shared hosts, in place of the hours that its slots have begun
 	// The run's expected cost and duration, in words; empty = unknown.
 	CostLater, TimeLeft, TimeNotes string
 	Resume                         string // the command that resumes it; empty = none
@@ -116,6 +117,18 @@ func (l Live) Machines() (n Fleet) {
 	for _, f := range l.Fleet {
 		n.Joined += f.Joined
 		n.Starting += f.Starting
+	}
+	return n
+}
+
+// Replicas counts the machines that train replicas: reliable ones only hold the model while there are others.
+func (l Live) Replicas() (n Fleet) {
+	alone := !slices.ContainsFunc(l.Fleet, func(f Fleet) bool { return f.Tier != "reliable" && f.Joined+f.Starting > 0 })
+	for _, f := range l.Fleet {
+		if alone || f.Tier != "reliable" {
+			n.Joined += f.Joined
+			n.Starting += f.Starting
+		}
 	}
 	return n
 }

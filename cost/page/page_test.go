@@ -195,3 +195,15 @@ func TestSmoothed(t *testing.T) {
 		t.Error("30 points were smoothed")
 	}
 }
+
+// Reliable machines count as replicas only while they train alone.
+func TestReplicas(t *testing.T) {
+	l := Live{Fleet: []Fleet{{Tier: "reliable", Joined: 1}}}
+	if n := l.Replicas().Joined; n != 1 {
+		t.Errorf("alone: %d", n)
+	}
+	l.Fleet = append(l.Fleet, Fleet{Tier: "transient", Joined: 2, Starting: 3})
+	if n := l.Replicas(); n.Joined != 2 || n.Starting != 3 {
+		t.Errorf("%+v", n)
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/watch/shared"
@@ -105,6 +107,35 @@ func Place(rows []Summary, views ...shared.View) {
 			}
 		}
 	}
+}
+
+// share puts what a running job on shared hosts pays in place of the hours that its slots have begun, as Place does in the list.
+func (b *Board) share(r *run, report *cost.Report, live *page.Live) error {
+	if !live.Running || !r.billed() {
+		return nil
+	}
+	views, err := b.views(nil)
+	if err != nil {
+		return err
+	}
+	t := &report.Totals
+	rows := []Summary{{Run: r.name(), State: report.Run.Outcome, Spent: t.Total.String(), Saved: t.Saving.String()}}
+	Place(rows, views...)
+	if rows[0].PerHour == "" {
+		return nil // the hosts do not know it yet
+	}
+	t.Total, t.Saving, live.PerHour, live.Share = dollars(rows[0].Spent), dollars(rows[0].Saved), dollars(rows[0].PerHour), true
+	if t.Equivalent > 0 {
+		t.SavingPercent = 100 * float64(t.Saving) / float64(t.Equivalent)
+	}
+	return nil
+}
+
+// billed reports whether the run's machines are slots of shared hosts.
+func (r *run) billed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status != nil && r.status.Start.Billed
 }
 
 // pays replaces the cost of a run, and adjusts its saving.

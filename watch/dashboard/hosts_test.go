@@ -1,12 +1,20 @@
 package dashboard
 
 import (
-	"github.com/tierml/tierml/watch/shared"
+	"encoding/json"
+	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/watch/shared"
 	"github.com/tierml/tierml/watch/shared/sharedtest"
 )
 
@@ -71,6 +79,42 @@ func shareHosts(t *testing.T, root string, jobs ...string) {
 		t.Fatal(err)
 	}
 	hold(t, dir)
+}
+
+// While no host can be had, the page of shared hosts says why, and a job that waits for its slots has paid nothing: not the hours since
+// its launches.
+func TestJobsThatWaitForHosts(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "shared-1")
+	if err := sharedtest.Write(dir, "a-1"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, rundir.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")[:2] // no launches
+	why, err := json.Marshal(journal.Entry{T: time.Now().UTC(), Kind: journal.LaunchFailed, Pool: "ec2/us-west-1/us-west-1a/c3.2xlarge/spot", Why: "no capacity <b>"})
+	book, failed := os.ReadFile(filepath.Join(dir, desk.BookFile))
+	asked := slices.DeleteFunc(strings.SplitAfter(string(book), "\n"), func(line string) bool { return strings.Contains(line, `"placed"`) })
+	job := arrayStory(t)[:6]
+	d, bad := job[0].StartDetails()
+	d.Billed, d.Clock = true, clock.Real().String()
+	packed, worse := journal.Pack(d)
+	job[0].Details = packed
+	if err := errors.Join(err, failed, bad, worse, os.WriteFile(filepath.Join(dir, rundir.JournalFile), []byte(strings.Join(lines, "")+string(why)+"\n"), 0o600),
+		os.WriteFile(filepath.Join(dir, desk.BookFile), []byte(strings.Join(asked, "")), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, dir)
+	hold(t, write(t, root, "a-1", job))
+	b, server := boardWith(t, root, time.Now, nil)
+	await(t, b, 2)
+	for path, want := range map[string]string{"/hosts": "<p>No host is held: no capacity &lt;b&gt;.</p>", "/runs/a-1": `<dt>Cost so far</dt><dd>$0.00</dd><dd class="small">its share of the shared hosts; `} {
+		if page := get(t, server, path, 200); !strings.Contains(page, want) {
+			t.Errorf("%s has no %s:\n%.6000s", path, want, page)
+		}
+	}
 }
 
 // A running job on shared hosts costs its share, as in tierml hosts ps, not the hours that its slots have begun.

@@ -207,6 +207,9 @@ var errNothingYet = errors.New("its journal has no line yet")
 func (b *Board) reportOf(ctx context.Context, r *run) (*cost.Report, *page.Live, error) {
 	report, live, err := r.report(b.now())
 	if !errors.Is(err, errForgotten) {
+		if err == nil {
+			err = b.share(r, report, live)
+		}
 		return report, live, err
 	}
 	again, damage := readOnce(ctx, r.dir)

@@ -26,9 +26,11 @@ const App = "hosts"
 
 // View is a run of shared hosts at a time. Money is a decimal string of US dollars, empty if unknown or hidden from the client.
 type View struct {
-	Run   string   `json:"run"`
-	Hosts []Host   `json:"hosts"` // that have not ended
-	Jobs  []Tenant `json:"jobs"`  // that have slots, or wait for some
+	Run   string `json:"run"`
+	Hosts []Host `json:"hosts"` // that have not ended
+	// Lacks is why there is no host although slots wait for one; empty = there is one, or none is wanted.
+	Lacks string   `json:"lacks,omitempty"`
+	Jobs  []Tenant `json:"jobs"` // that have slots, or wait for some
 	Bill  []Pay    `json:"bill"`
 	Total string   `json:"total_usd"` // of all hosts so far
 	// PerHour is the hosts' present hourly cost, Idle the part of it that no slot pays.
@@ -201,6 +203,9 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 			v.Waited = max(v.Waited, at.Sub(slot.Asked).Seconds())
 			j.asked = slot
 		}
+	}
+	if state, why := s.State(true); state == status.Waiting && v.Waited > 0 {
+		v.Lacks = strings.TrimPrefix(strings.TrimPrefix(why, "no machine"), ": ")
 	}
 	for _, j := range jobs {
 		slices.Sort(j.Hosts)
