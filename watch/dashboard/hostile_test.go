@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/internal/rundir"
@@ -190,5 +192,18 @@ func TestRunsAreCompared(t *testing.T) {
 		if text := get(t, server, path+"?run=demo-1&run=demo-2", http.StatusNotFound); strings.Contains(text, "train.rate") {
 			t.Error("a run that the client may not see is compared")
 		}
+	}
+}
+
+// The best trial of a damaged journal may be none of its tasks: the page shows the first one's output.
+func TestOutputOfADamagedSweep(t *testing.T) {
+	dir := t.TempDir()
+	logs := filepath.Join(dir, rundir.LogsDir)
+	if err := errors.Join(os.MkdirAll(logs, 0o755), os.WriteFile(filepath.Join(logs, "other.1.log"), []byte("epoch 1\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	programs := &cost.Programs{Members: []cost.Member{{Name: "other"}}, Trials: []cost.Trial{{Task: 7, Loss: journal.Loss(1)}}}
+	if out := newRun(dir, false).output(programs, strings.Clone); out == nil || out.Text != "epoch 1" {
+		t.Errorf("%+v", out)
 	}
 }

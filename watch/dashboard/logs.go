@@ -95,7 +95,7 @@ func (r *run) output(programs *cost.Programs, shown func(string) string) *page.O
 	}
 	of := 0
 	if best := programs.Best(); best != nil {
-		of = slices.IndexFunc(members, func(m cost.Member) bool { return m.Name == best.Name() })
+		of = max(0, slices.IndexFunc(members, func(m cost.Member) bool { return m.Name == best.Name() })) // a damaged journal may name others
 	}
 	for _, state := range []string{journal.Failure, cost.Running} {
 		if i := slices.IndexFunc(members, func(m cost.Member) bool { return m.State == state }); i >= 0 {
