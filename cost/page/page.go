@@ -77,7 +77,7 @@ type Live struct {
 	ClockSeconds  float64
 	Left          string // clocks to the job's target, in words; empty = no estimate
 	PerHour       market.USD
-	Share         bool // the total is the run's share of shared hosts, in place of the hours that its slots have begun
+	Share         bool // the total is the run's share of shared hosts, not the hours that its slots have begun
 	// The run's expected cost and duration, in words; empty = unknown.
 	CostLater, TimeLeft, TimeNotes string
 	Resume                         string // the command that resumes it; empty = none

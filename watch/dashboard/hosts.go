@@ -109,7 +109,7 @@ func Place(rows []Summary, views ...shared.View) {
 	}
 }
 
-// share puts what a running job on shared hosts pays in place of the hours that its slots have begun, as Place does in the list.
+// share replaces the hours that the slots of a running job have begun by what it pays for shared hosts, as Place does in the list.
 func (b *Board) share(r *run, report *cost.Report, live *page.Live) error {
 	if !live.Running || !r.billed() {
 		return nil
