@@ -74,7 +74,7 @@ type Job struct {
 	Limits Limits `yaml:"limits"`
 	// Alerts are sent to a webhook. Default none.
 	Alerts Alerts `yaml:"alerts"`
-	// MaxDuration ends the run in order after this time. Default 24h.
+	// MaxDuration ends the run cleanly after this time. Default 24h.
 	MaxDuration time.Duration `yaml:"max_duration" job:"zero"`
 	// Deadline is the market time by which training should be done. Default none.
 	Deadline time.Time `yaml:"deadline"`
@@ -265,9 +265,9 @@ type Limits struct {
 	// `over_hour` is `warn`. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
 	// OverHour is what happens above `per_hour`: `warn` sends an alert, `shrink` releases transient machines until the rest fits
-	// (or ends a run without reliable ones), `stop` ends the run in order. Default shrink.
+	// (or ends a run without reliable ones), `stop` ends the run cleanly. Default shrink.
 	OverHour string `yaml:"over_hour"`
-	// OverBudget is what happens at `budget`: `stop` ends the run in order, `warn` lets it continue. Default stop.
+	// OverBudget is what happens at `budget`: `stop` ends the run cleanly, `warn` lets it continue. Default stop.
 	OverBudget string `yaml:"over_budget"`
 	// WarnAt is the share of a limit that causes a warning. Default 0.8; 1 and more: none.
 	WarnAt float64 `yaml:"warn_at"`

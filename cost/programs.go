@@ -468,7 +468,7 @@ func (p *Programs) words() string {
 	default:
 		text = "the program is not done"
 	}
-	text += fmt.Sprintf("; %d attempts: %d stopped in order, %d lost with machines", p.Attempts, p.Stopped, p.Lost)
+	text += fmt.Sprintf("; %d attempts: %d stopped cleanly, %d lost with machines", p.Attempts, p.Stopped, p.Lost)
 	if p.Failures > 0 {
 		text += fmt.Sprintf(", %d failed by themselves", p.Failures)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // A program's machine is paid for setup, restoring, work, and lost work; work after the last saved state counts as lost only if the attempt
-// did not end in order.
+// did not end cleanly.
 func TestProgramsSplitTheBill(t *testing.T) {
 	begin := time.Date(2016, 4, 1, 0, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }

@@ -27,7 +27,7 @@ func TestTasksAreCounted(t *testing.T) {
 	line("task-3", journal.Stopped, true)
 	line("task-3", journal.Cancelled, false)
 	line("task-4", journal.Cancelled, false) // it never ran
-	if got := l.ran(at).words(); got != "2 of 6 tasks done, 1 failed, 2 cancelled, 1 given out again; 5 attempts: 1 stopped in order, 1 lost with machines, 1 failed by themselves" {
+	if got := l.ran(at).words(); got != "2 of 6 tasks done, 1 failed, 2 cancelled, 1 given out again; 5 attempts: 1 stopped cleanly, 1 lost with machines, 1 failed by themselves" {
 		t.Error(got)
 	}
 }

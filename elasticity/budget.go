@@ -24,7 +24,7 @@ const (
 	// BudgetWarns only writes a journal line.
 	BudgetWarns BudgetStep = iota
 	// BudgetPauses stops buying transient machines and releases those held: they hand everything over and are
-	// terminated, and the reliable machines continue. A run without reliable machines ends in order, with a checkpoint.
+	// terminated, and the reliable machines continue. A run without reliable machines ends cleanly, with a checkpoint.
 	BudgetPauses
 	// BudgetGoesOn resumes buying transient machines.
 	BudgetGoesOn

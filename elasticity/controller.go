@@ -45,9 +45,9 @@ type Config struct {
 	CutsUnpaced bool          // cut every CutEvery, whatever share of the links deliveries take: for measurements
 	AskAgain    time.Duration // an unanswered launch of the previous controller is repeated if it is not older than this
 	Chooses     bool          // a launch may name several pools, of which the provider chooses
-	MaxDuration time.Duration // the run ends in order after this; 0 = never
+	MaxDuration time.Duration // the run ends cleanly after this; 0 = never
 	Deadline    time.Time     // when the work must be done, for the policy; zero = none
-	Budget      market.USD    // the run ends in order before its cost exceeds this; 0 = none
+	Budget      market.USD    // the run ends cleanly before its cost exceeds this; 0 = none
 	Overspends  bool          // Budget only informs the policy
 	PerHour     market.USD    // limit for the hourly cost of all machines; 0 = none
 	ValueOfTime market.USD    // per hour, for the policy; see bidding.Job

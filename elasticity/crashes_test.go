@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// An application that panics at a clock ends the run in order: the committed cut is saved, the reason is in the journal with the end of the
+// An application that panics at a clock ends the run cleanly: the committed cut is saved, the reason is in the journal with the end of the
 // log, every machine ends, and few were bought.
 func TestAnApplicationThatPanicsEndsTheRun(t *testing.T) {
 	for _, words := range []bool{true, false} {

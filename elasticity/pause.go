@@ -18,7 +18,7 @@ func (c *Controller) pause(e ScaleWanted) (target, error) {
 	case e.Resume || e.Reset || e.Workers != 0 || e.Servers != 0 || e.Reliable != 0:
 		return target{}, errors.New("a pause cannot be combined with other numbers")
 	case c.cfg.Reliable.Count == 0:
-		return target{}, errors.New("a run without reliable machines has nowhere to keep its state: end it in order, and continue from its checkpoint with --resume")
+		return target{}, errors.New("a run without reliable machines has nowhere to keep its state: end it cleanly, and continue from its checkpoint with --resume")
 	}
 	next := c.target
 	switch {

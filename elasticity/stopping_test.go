@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/stopping"
 )
 
-// The toy's loss is 1 in every clock. Training ends in order when the loss has not improved for long enough, with or without evictions; the
+// The toy's loss is 1 in every clock. Training ends cleanly when the loss has not improved for long enough, with or without evictions; the
 // journal says why, and the model is the result, not a checkpoint.
 func TestStopsWhenGoodEnough(t *testing.T) {
 	for seed := range uint64(8) {
@@ -83,7 +83,7 @@ func TestReleasesAsManyAsThePolicySays(t *testing.T) {
 	}
 }
 
-// A run that was stopped in order at a clock below one that it had reached repeats the clocks in between, and says so.
+// A run that was stopped cleanly at a clock below one that it had reached repeats the clocks in between, and says so.
 func TestClocksAreRepeatedAfterAnOrderlyEnd(t *testing.T) {
 	w := newWorld(1, plain())
 	cfg := w.ctrl.cfg

@@ -192,7 +192,7 @@ func (r *standIn) Scale(_ context.Context, want elasticity.ScaleWanted, _ bool, 
 
 func (r *standIn) Stop(_ context.Context, why string, _ bool) { go r.end("interrupted", why) }
 
-// end ends it in order, or, with outcome "", as kill -9 does.
+// end ends it cleanly, or, with outcome "", as kill -9 does.
 func (r *standIn) end(outcome, why string) {
 	r.mu.Lock()
 	if r.over {

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Above a limit nothing more is started; when the total is used up, running jobs are ended in order, and can continue once it is raised.
+// Above a limit nothing more is started; when the total is used up, running jobs are ended cleanly, and can continue once it is raised.
 func TestLimitsOfAllJobs(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning = 4

@@ -1,4 +1,4 @@
-// Package jobrun starts a job's run and ends it in order: run directory, provider's account or fake cloud, controller, the machines'
+// Package jobrun starts a job's run and ends it cleanly: run directory, provider's account or fake cloud, controller, the machines'
 // address, journal. It decides nothing about the run (elasticity does) and shows nothing (watch does).
 package jobrun
 
@@ -52,7 +52,7 @@ type Config struct {
 	ResumeAt   ps.Clock
 	// ResumeOlder are earlier checkpoints, newest first, in case it is damaged.
 	ResumeOlder []elasticity.Kept
-	// Past makes this a takeover from a controller that did not end in order; nil = the run begins, or continues from an
+	// Past makes this a takeover from a controller that did not end cleanly; nil = the run begins, or continues from an
 	// orderly end.
 	Past *elasticity.Past
 	// Before is the training until an orderly end; nil = nothing.
@@ -113,7 +113,7 @@ func New(cfg Config) *Run {
 }
 
 // Drive runs the job to its end and returns the outcome: "finished", "interrupted" or "failed". Stop receives requests to stop: the first
-// ends the run in order, the second at once. When it returns, no machine is left.
+// ends the run cleanly, the second at once. When it returns, no machine is left.
 func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, err error) {
 	s := r.session
 	if s.provider, err = providers.Of(s.cfg.Job); err != nil {

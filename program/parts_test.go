@@ -356,7 +356,7 @@ func TestStoreIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A gang whose controller is gone ends in order, each rank by itself. The next attempt begins from what all have saved by then, though no
+// A gang whose controller is gone ends cleanly, each rank by itself. The next attempt begins from what all have saved by then, though no
 // controller knows of it.
 func TestGangSavedWithoutAController(t *testing.T) {
 	t.Parallel()

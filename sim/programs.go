@@ -128,7 +128,7 @@ func (p *programMachine) die() {
 	p.alive, p.works, p.round = false, false, p.round+1
 }
 
-// warned handles an eviction notice: the machine learns it by itself, and its program ends in order.
+// warned handles an eviction notice: the machine learns it by itself, and its program ends cleanly.
 func (p *programMachine) warned() { p.stop(p.c.w.cfg.Programs.State) }
 
 func (p *programMachine) report(r tiers.Report) { p.c.w.step(elasticity.Reported{ID: p.id, Report: r}) }

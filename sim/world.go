@@ -57,7 +57,7 @@ type Config struct {
 	// Recording replays a real run: nil = everything is simulated.
 	Recording  *Recording
 	Deadline   time.Time  // for the policy; zero = none
-	Budget     market.USD // the run ends in order before its cost exceeds this; 0 = none
+	Budget     market.USD // the run ends cleanly before its cost exceeds this; 0 = none
 	Overspends bool       // Budget only informs the policy
 	PerHour    market.USD // limit for the hourly cost of all machines; 0 = no limit
 	// ValueOfTime is the value of an hour to the policy; see bidding.Job.
@@ -66,7 +66,7 @@ type Config struct {
 	Checkpoints Checkpoints
 	// Continuous saving loses nothing and takes no time; for policies by restart. See restart.Config.
 	Continuous bool
-	// MaxDuration ends the run in order, Horizon abruptly; 0 = never.
+	// MaxDuration ends the run cleanly, Horizon abruptly; 0 = never.
 	MaxDuration, Horizon time.Duration
 
 	Observers

@@ -15,8 +15,8 @@ func newDocsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "docs [PAGE]",
 		Short: "Show a page of the documentation",
-		Long: `The pages of this version, as Markdown, without a network. Without PAGE it lists them. job.schema.json is the schema of job files, for
-editors.`,
+		Long: `It prints this version's pages as Markdown, without a network. Without PAGE, it lists them. job.schema.json is the schema of
+job files, for editors.`,
 		Example: "  tierml docs\n  tierml docs programs | less",
 		Args:    cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -23,7 +23,7 @@ func drillBinary(t *testing.T) string {
 	return path
 }
 
-// An application that panics ends the run in order, under any policy: few machines are bought, all end, and the reason and the stack are on
+// An application that panics ends the run cleanly, under any policy: few machines are bought, all end, and the reason and the stack are on
 // the console, in the journal, in the report and on the page; once the bug is fixed, the run continues from the last committed clock.
 func TestACrashLoopEndsTheRun(t *testing.T) {
 	t.Parallel()

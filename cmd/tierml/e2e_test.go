@@ -337,7 +337,7 @@ func clockIs(n int64) func([]journal.Entry) bool {
 	}
 }
 
-// Ctrl-C once ends the run in order; it can be resumed, to the same model.
+// Ctrl-C once ends the run cleanly; it can be resumed, to the same model.
 func TestCtrlCAndResume(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

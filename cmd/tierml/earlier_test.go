@@ -19,8 +19,8 @@ import (
 )
 
 // testdata/earlier holds what version 1038a36 wrote for one small job: the directory of a run that finished (old-1), of one that was
-// stopped in order (old-2), and of one that was killed with its cloud and machines (old-3). testdata/0.1.0 holds what a build of that
-// release wrote for a small job of each kind: finished runs (KIND-1) with their reports, and runs that were stopped in order (KIND-2). SITE
+// stopped cleanly (old-2), and of one that was killed with its cloud and machines (old-3). testdata/0.1.0 holds what a build of that
+// release wrote for a small job of each kind: finished runs (KIND-1) with their reports, and runs that were stopped cleanly (KIND-2). SITE
 // stands for the directory that they worked in; jobs are job files, including those of examples and pages. Nothing in it may be changed.
 
 // newEarlierSite returns a site in which that version has worked.

@@ -45,22 +45,22 @@ const exitCodesPage = `Scripts may rely on these:
 
 ` + exitCodes + `
 
-tierml doctor also gives 1 when a check has failed, tierml leaks when a machine is past its lease.`
+tierml doctor also exits with 1 if a check failed, tierml leaks if a machine is past its lease.`
 
-const environmentPage = `A flag that the command line leaves out takes its value from a variable such as TIERML_DRY_RUN_STARTS, else from the settings
-file; tierml config shows all. Other variables:
+const environmentPage = `A flag that is not on the command line takes its value from a variable such as TIERML_DRY_RUN_STARTS, else from the
+settings file; tierml config shows all settings. Other variables:
 
   TIERML_CONFIG     the settings file; default: tierml/config.yaml in the user's configuration directory
   TIERML_PRICES     the price store of tierml prices and tierml market
   TIERML_TOKEN      the token for --server
-  TIERML_QUIET      1: no hints at what to do next, and no bars
+  TIERML_QUIET      1: no hints about next steps, and no progress bars
   TIERML_MAX_UNPACKED
-                    how many MiB a doubtful compressed input may become
+                    the most MiB that a suspicious compressed input may unpack to
   NO_COLOR          set to anything: no colours (https://no-color.org)
-  NO_PROGRESS       set to anything: no bars, and no lines of progress where there is no terminal
-  TERM=dumb         neither colours nor a live view nor bars
+  NO_PROGRESS       set to anything: no progress bars, and no progress lines without a terminal
+  TERM=dumb         no colours, live view or progress bars
 
-Credentials of clouds are found as by the providers' own tools: AWS_PROFILE, AWS_REGION and ~/.aws,
+Cloud credentials are found as the providers' own tools find them: AWS_PROFILE, AWS_REGION and ~/.aws,
 GOOGLE_APPLICATION_CREDENTIALS and gcloud auth application-default login.`
 
 // arrange sets the places, topics and other tools' words of the commands.
@@ -76,6 +76,6 @@ func arrange(root *cobra.Command) {
 		cmd.SuggestFor = otherWords[cmd.Name()]
 	}
 	cli.Arrange(root, groups)
-	root.PersistentFlags().BoolP(cli.QuietFlag, "q", false, "no hints at what to do next, and no progress bars")
+	root.PersistentFlags().BoolP(cli.QuietFlag, "q", false, "no hints about next steps, and no progress bars")
 	_ = root.PersistentFlags().SetAnnotation(cli.QuietFlag, settings.SharedSetting, []string{"quiet", "TIERML_QUIET"}) // it exists
 }

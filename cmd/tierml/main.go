@@ -38,8 +38,8 @@ import (
 const exitCodes = `    0  done
     1  failed, agents kept ending by themselves, or the answer to "Proceed?" was no
     2  the command line or the job file is wrong; nothing was started
-    3  ended in order before it was done: budget or max_duration is used up
-  130  ended in order by Ctrl-C`
+    3  ended cleanly before it was done: budget or max_duration is used up
+  130  ended cleanly by Ctrl-C`
 
 func main() {
 	confine.Main()
@@ -105,12 +105,12 @@ func printError(w io.Writer, err error) error {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tierml",
-		Short: "Train machine-learning models on machines that can be taken back",
+		Short: "Train machine-learning models on machines that can be reclaimed",
 		Long: `TierML trains models and runs programs on a few reliable machines and many cheap ones that can vanish at any minute.
 It buys them, keeps the work safe, and reports what it cost and what it would have cost on demand.
 New here? Run the examples below in order. They cost nothing: machines are processes on this host.`,
 		Example: `  tierml init job.yaml       # asks what to train, and writes a job file
-  tierml plan job.yaml       # shows what it would buy, cost and take; starts nothing
+  tierml plan job.yaml       # shows what it would buy, with cost and time; starts nothing
   tierml run job.yaml        # trains it, on machines that come and go
   tierml report              # shows what that cost, and what it would have cost on demand`,
 		Version:       cli.Version(),

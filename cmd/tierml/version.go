@@ -24,7 +24,7 @@ func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and build details",
-		Long:  "It is one line, the same as --version; with -o json an object for programs.",
+		Long:  "It prints one line, like --version; -o json prints an object for programs.",
 		Example: `  tierml version
   tierml version -o json`,
 		Args: cobra.NoArgs,

@@ -114,7 +114,7 @@ func TestEndAtOnceSaves(t *testing.T) {
 	}
 }
 
-// A machine whose metadata service does not answer does not learn of its eviction; the controller does, and makes its program end in order
+// A machine whose metadata service does not answer does not learn of its eviction; the controller does, and makes its program end cleanly
 // and be saved. A machine that has learned of it has the whole notice.
 func TestMachineThatDoesNotHearOfItsEviction(t *testing.T) {
 	for _, hears := range []bool{false, true} {

@@ -26,7 +26,7 @@ const KnobVariable = "TIERML_TUNE_"
 //  1. start gives the attempt the values that were decided last for as many ranks (begin).
 //  2. advance measures: a clock of the tuner is a number of steps (perClock), by the time that passes between reports. What is done again does not
 //     count, nor the time until the first report.
-//  3. Once there are enough clocks the tuner decides (decide). A change stops the attempt in order, as gangs do to grow; the time until the
+//  3. Once there are enough clocks the tuner decides (decide). A change stops the attempt cleanly, as gangs do to grow; the time until the
 //     next one is where this one was is what it cost.
 type tuned struct {
 	w        *Work

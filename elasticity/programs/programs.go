@@ -57,7 +57,7 @@ type Config struct {
 	// FirstID is above all command numbers of earlier controllers.
 	FirstID uint64
 	Past    *Past // nil = a new run
-	// TakesOver: the previous controller did not end in order. The programs on its machines continue.
+	// TakesOver: the previous controller did not end cleanly. The programs on its machines continue.
 	TakesOver bool
 }
 

@@ -30,7 +30,7 @@ var kinds = map[string]programs.Config{
 	"elastic":      {Count: 3, State: true, Elastic: true},
 }
 
-// A program that is warned ends in order: the next machine continues at exactly that step. One whose machine is killed continues from the
+// A program that is warned ends cleanly: the next machine continues at exactly that step. One whose machine is killed continues from the
 // last saved state.
 func TestOneProgram(t *testing.T) {
 	w := newWorld(t, kinds["one"])
@@ -262,7 +262,7 @@ func TestExitWithALostMachine(t *testing.T) {
 	}
 }
 
-// A stop in order saves running programs; the run continues from there.
+// A clean stop saves running programs; the run continues from there.
 func TestStopInOrder(t *testing.T) {
 	for name, cfg := range kinds {
 		w := newWorld(t, cfg)
@@ -357,7 +357,7 @@ func (w *world) ranks() (n int) {
 	return n
 }
 
-// A task that a user cancels ends in order, running or not, and is not assigned again, even by later controllers; the others are done.
+// A task that a user cancels ends cleanly, running or not, and is not assigned again, even by later controllers; the others are done.
 func TestCancel(t *testing.T) {
 	w := newWorld(t, kinds["tasks"])
 	cancel := func(task, refusal string) {

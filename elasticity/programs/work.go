@@ -25,7 +25,7 @@ import (
 // The life of an attempt:
 //  1. begin gives it to idle machines: a whole gang at once, or one for a task. start numbers it, and sends each rank the state to begin with.
 //  2. save asks the ranks of a gang for a round now and then; single ranks save by themselves.
-//  3. wind stops it in order when it is to go elsewhere or the run ends: each rank saves its last state. A machine with a notice does so by itself.
+//  3. wind stops it cleanly when it is to go elsewhere or the run ends: each rank saves its last state. A machine with a notice does so by itself.
 //  4. settle ends it when all ranks have ended well (done), when the last states are safe, or when SaveWithin has passed.
 //  5. A machine that is lost ends it at once (Lose); what was done beyond the saved state is lost.
 //

@@ -30,7 +30,7 @@ type Config struct {
 	// SaveEvery is the interval of checkpoints, overriding the policy's plan; 0 = not set.
 	SaveEvery time.Duration
 	// ResumeAt is the clock of the checkpoint that the run continues from; 0 = a new run. Past is the record of a previous controller that
-	// did not end in order: its machines are ended, since a fleet trains only as a whole.
+	// did not end cleanly: its machines are ended, since a fleet trains only as a whole.
 	ResumeAt ps.Clock
 	Past     *elasticity.Past
 	// Reached is the highest clock that was done before an orderly end.

@@ -156,7 +156,7 @@ func (c *Controller) take(e elasticity.Event) {
 	}
 }
 
-// takeBudget ends the run in order: without a reliable tier, nothing can continue to train at lower cost.
+// takeBudget ends the run cleanly: without a reliable tier, nothing can continue to train at lower cost.
 func (c *Controller) takeBudget(e elasticity.BudgetChanged) {
 	if e.Do == elasticity.BudgetWarns {
 		c.step.Record(func() journal.Entry {

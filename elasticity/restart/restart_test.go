@@ -300,7 +300,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestBudget: a run that cannot be paused ends in order, with its work saved.
+// TestBudget: a run that cannot be paused ends cleanly, with its work saved.
 func TestBudget(t *testing.T) {
 	zone := "ra"
 	d, _ := trains(t, &zone)

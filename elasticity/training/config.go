@@ -73,7 +73,7 @@ type Job struct {
 	// ResumeFrom is a checkpoint at clock ResumeAt; empty starts from the initial state.
 	ResumeFrom string
 	ResumeAt   ps.Clock
-	// Before is the work done until the last controller ended in order; nil = none, or Past has it.
+	// Before is the work done until the last controller ended cleanly; nil = none, or Past has it.
 	Before *Log
 }
 

@@ -11,8 +11,8 @@ const (
 	Done        = 0   // success
 	Failed      = 1   // it was tried and failed, or the answer to "Proceed?" was no
 	Usage       = 2   // the command line or the job file is wrong; nothing was started
-	Limit       = 3   // ended in order before it was done: budget or max_duration is used up
-	Interrupted = 130 // ended in order by Ctrl-C (or SIGTERM)
+	Limit       = 3   // ended cleanly before it was done: budget or max_duration is used up
+	Interrupted = 130 // ended cleanly by Ctrl-C (or SIGTERM)
 )
 
 type coded struct {

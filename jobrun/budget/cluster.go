@@ -13,7 +13,7 @@ type Cluster struct {
 	Total   market.USD // of all runs in the job server's directory, including ended ones
 	PerHour market.USD // of running ones
 	WarnAt  float64    // the share of a limit that causes a warning
-	// Over is the action above a limit: Warn, Pause (waiting jobs are not started) or Stop (running ones are also ended in order, above the
+	// Over is the action above a limit: Warn, Pause (waiting jobs are not started) or Stop (running ones are also ended cleanly, above the
 	// total).
 	Over Do
 }

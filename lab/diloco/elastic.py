@@ -64,7 +64,7 @@ class Run:
         return time.time(), event.split()[0]
 
     def stop(self):
-        """Ends the run in order, or at once if that takes long: the machines end by themselves then."""
+        """Ends the run cleanly, or at once if that takes long: the machines end by themselves then."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(30)

@@ -188,7 +188,7 @@ func (t *trial) killController(f fault) (string, error) {
 	t.run.signal(syscall.SIGKILL)
 	<-t.run.ended
 	if t.run.err == nil {
-		return "", nil // it had ended in order
+		return "", nil // it had ended cleanly
 	}
 	time.Sleep(f.long)
 	return "the controller", t.resume()

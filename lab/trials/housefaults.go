@@ -162,7 +162,7 @@ func evictSome(_ context.Context, h *house, random *rand.Rand) (string, time.Dur
 	return j.name + ": " + step, 0, nil
 }
 
-// stopOne stops a run in order and resumes it.
+// stopOne stops a run cleanly and resumes it.
 func stopOne(ctx context.Context, h *house, random *rand.Rand) (string, time.Duration, error) {
 	j, ok := h.some(random)
 	if !ok {

@@ -244,7 +244,7 @@ func (t *trial) finish(ctx context.Context) ([]journal.Entry, error) {
 	return t.journal()
 }
 
-// interrupt ends the run in order.
+// interrupt ends the run cleanly.
 func (t *trial) interrupt() error {
 	t.run.signal(syscall.SIGINT)
 	select {

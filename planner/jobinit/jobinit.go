@@ -229,11 +229,11 @@ provider: {{printf "%-16s" .Provider}} # its machines, terms and API are those o
 {{- end}}
 `
 	limitsText = `{{- if .Budget}}
-budget: {{.Budget}}                # the run ends in order before it costs more
+budget: {{.Budget}}                # the run ends cleanly before it costs more
 {{- else}}
-# budget: $20              # the run ends in order before it costs more
+# budget: $20              # the run ends cleanly before it costs more
 {{- end}}
-max_duration: 24h          # and ends in order after so long
+max_duration: 24h          # and ends cleanly after this time
 `
 )
 

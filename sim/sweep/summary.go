@@ -67,7 +67,7 @@ type Summary struct {
 type Limited struct {
 	TooLong int `json:"too_long"` // finished after the job's max_duration, at which a real run is ended
 	TooDear int `json:"too_dear"` // finished above its budget, at which a real run is ended
-	// Ended describes the last run that was ended in order before its work was done; empty = none was.
+	// Ended describes the last run that was ended cleanly before its work was done; empty = none was.
 	Ended string `json:"ended,omitempty"`
 }
 

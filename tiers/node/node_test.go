@@ -400,7 +400,7 @@ func TestAnOrphanEnds(t *testing.T) {
 		lost := time.Now()
 		<-m.ended
 		if m.outcome != nil {
-			t.Errorf("an orphan's end is in order, not %v", m.outcome)
+			t.Errorf("an orphan's end is clean, not %v", m.outcome)
 		}
 		if waited := time.Since(lost); waited < testOrphan || waited > testOrphan+2*time.Second {
 			t.Errorf("ended after %v without a controller; want %v", waited, testOrphan)

@@ -54,14 +54,14 @@ func (s picture) draw(now time.Time, width, height, interrupted int) string {
 		lines = append(lines, s.fit(width, o.Cost())...)
 	}
 	lines = append(lines, "")
-	footer := soft.Render("q or Ctrl-C: stop in order")
+	footer := soft.Render("q or Ctrl-C: stop cleanly")
 	switch {
 	case s.watching && s.Outcome == "":
 		footer = soft.Render("q or Ctrl-C: leave; the run continues")
 	case s.Outcome != "":
 		footer = bold.Render("done: " + terminal.Line(s.Outcome))
 	case interrupted == 1:
-		footer = bold.Render("stopping in order; once more: at once")
+		footer = bold.Render("stopping cleanly; once more: at once")
 	case interrupted > 1:
 		footer = bold.Render("stopping at once")
 	}

@@ -38,13 +38,13 @@ func NewDrillCommand() *cobra.Command {
 	var o DrillOptions
 	cmd := &cobra.Command{
 		Use:   "drill [RUN]",
-		Short: "Warn, evict or kill machines of a run, and measure how long training stands still",
+		Short: "Warn, evict or kill machines of a run, and measure how long training stalls",
 		Long: `It prints events until training continues. The disturbances:
   rebalance  a recommendation to leave
   evict      an eviction with the usual notice
   evict-now  an eviction without notice
   kill       a crash: no notice, no eviction
-  move       no harm to a machine: every partition of the model moves to another server
+  move       no machine is harmed: every partition of the model moves to another server
 Real machines can only be killed and, on Compute Engine, evicted; drill asks first.
 ` + cli.WhichRun,
 		Example: `  tierml drill
@@ -79,8 +79,8 @@ Real machines can only be killed and, on Compute Engine, evicted; drill asks fir
 	f.StringVar(&o.Choice.Servers, "servers", "", "instead of --target, a `share` of the ActivePSs: half or all")
 	f.DurationVar(&o.Within, "within", 2*time.Minute, "how long to wait for training to continue")
 	f.Uint64Var(&o.seed, "seed", 1, "`seed` of --target random")
-	f.BoolVar(&o.atOnce, "at-once", false, "with --do move: do not wait until workers compute")
-	f.BoolVar(&o.faultIn, "fault-in", false, "with --do move: the new owner serves at once")
+	f.BoolVar(&o.atOnce, "at-once", false, "with --do move: do not wait for a moment when workers compute")
+	f.BoolVar(&o.faultIn, "fault-in", false, "with --do move: the new owner serves immediately")
 	f.BoolVarP(&o.yes, "yes", "y", false, "disturb a real cloud's machines without asking")
 	cli.OutputFlag(cmd, &o.Format)
 	cli.CompleteFlag(cmd, "do", drill.Words()...)

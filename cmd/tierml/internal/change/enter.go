@@ -21,18 +21,18 @@ import (
 )
 
 const howItEnters = `It starts in the program's folder, with the program's variables but without its secrets. It uses Session Manager on EC2 and SSH through
-Identity-Aware Proxy on Compute Engine, by the provider's command line; if that is not installed, the command is printed.
+Identity-Aware Proxy on Compute Engine, through the provider's command line; if that is not installed, it prints the command.
 
 ` + whichMachine
 
-const whichMachine = `The default machine is that of rank 0, or of the only task that runs. --machine also takes the beginning of a name.`
+const whichMachine = `The default machine is the one that runs rank 0, or the only running task. --machine also accepts a prefix of a name.`
 
 func NewExecCommand() *cobra.Command {
 	var o machineSelector
 	cmd := &cobra.Command{
 		Use:   "exec RUN -- CMD...",
-		Short: "Run a command on the machine of a program, where the program runs",
-		Long: `It exits with the command's code. To use the shell's syntax, write -- bash -c 'ls | wc -l'.
+		Short: "Run a command on a program's machine, where the program runs",
+		Long: `It exits with the command's code. For shell syntax, write -- bash -c 'ls | wc -l'.
 
 ` + howItEnters,
 		Example: `  tierml exec finetune -- nvidia-smi
@@ -49,7 +49,7 @@ func NewSSHCommand() *cobra.Command {
 	var o machineSelector
 	cmd := &cobra.Command{
 		Use:   "ssh RUN",
-		Short: "Open a shell on the machine of a program, where the program runs",
+		Short: "Open a shell on a program's machine, where the program runs",
 		Long:  whichMachine,
 		Example: `  tierml ssh finetune
   tierml ssh sweep --task 3`,
@@ -68,9 +68,9 @@ type machineSelector struct {
 }
 
 func (o *machineSelector) flags(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&o.rank, "rank", -1, "the machine of this `rank` of a gang")
-	cmd.Flags().IntVar(&o.task, "task", -1, "the machine that runs this `task` of an array")
-	cmd.Flags().StringVar(&o.machine, "machine", "", "the machine of this `name`, whatever it runs")
+	cmd.Flags().IntVar(&o.rank, "rank", -1, "the machine of this `rank` in a gang")
+	cmd.Flags().IntVar(&o.task, "task", -1, "the machine that runs this `task` in an array")
+	cmd.Flags().StringVar(&o.machine, "machine", "", "the machine with this `name`, whatever it runs")
 	cmd.MarkFlagsMutuallyExclusive("rank", "task", "machine")
 	o.at.Flags(cmd)
 }

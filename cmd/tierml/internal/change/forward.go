@@ -18,8 +18,8 @@ func NewForwardCommand() *cobra.Command {
 	var local int
 	cmd := &cobra.Command{
 		Use:   "forward RUN [PORT]",
-		Short: "Connect a port of this host with one that a program listens on",
-		Long: `It lasts until Ctrl-C or until the machine goes. PORT may be left out when the job's ports: has one. Nothing is opened to the outside.
+		Short: "Forward a port of this host to one that a program listens on",
+		Long: `It lasts until Ctrl-C or until the machine ends. PORT is optional if the job's ports: lists just one. Nothing is opened to the outside.
 On the fake cloud it prints the port's address on the run's host.
 
 ` + whichMachine,

@@ -68,8 +68,8 @@ func NewDownCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down JOB.yaml",
 		Short: "Terminate the machines of a job's cluster on EC2 or Compute Engine",
-		Long: `It asks first, and waits until all have ended. Stop a run before you end its machines, or it buys others. --expired is safe at any
-time, also by a timer with -y. Settings of terraform output work in place of a job file.
+		Long: `It asks first, and waits until all have ended. Stop a run before you end its machines, or it buys others. --expired is safe
+at any time, even from a timer with -y. The settings from terraform output work instead of a job file.
 
 In the default cluster, tierml, which others may share, only machines of the job file's owner are ended, unless --cluster tierml,
 --run or --expired is given.`,
@@ -110,8 +110,8 @@ In the default cluster, tierml, which others may share, only machines of the job
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&run, "run", "", "only machines of the run of this `name`")
-	cmd.Flags().StringVar(&cluster, "cluster", "", "machines of the cluster of this `name`, of any owner")
+	cmd.Flags().StringVar(&run, "run", "", "only machines of the run with this `name`")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "machines of the cluster with this `name`, of any owner")
 	cmd.Flags().BoolVar(&expired, "expired", false, "only leaks: machines past their lease")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
 	return cmd

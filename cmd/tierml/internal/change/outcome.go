@@ -50,7 +50,7 @@ func writeEnd(end target.End, format string, out io.Writer) error {
 		}
 	}
 	if job.State == "killed" {
-		return cli.Exit(cli.ExitFailed, fmt.Errorf("%s was killed, not ended in order: machines of cloud: ec2 may be left, which `tierml leaks` lists; "+
+		return cli.Exit(cli.ExitFailed, fmt.Errorf("%s was killed, not ended cleanly: machines of cloud: ec2 may be left, which `tierml leaks` lists; "+
 			"`tierml run --resume %s` continues it, and then it can be stopped", job.Run, end.Name))
 	}
 	switch {

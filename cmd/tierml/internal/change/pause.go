@@ -26,8 +26,8 @@ ends it with a checkpoint.
 func NewResumeCommand(at *target.Flags) *cobra.Command {
 	return newChangeCommand(at, &call.Scale{Resume: true, By: "tierml resume RUN"}, &cobra.Command{
 		Use:   "resume RUN",
-		Short: "Continue a run that is paused, or has ended before it was done",
-		Long: `A paused run buys as many transient machines as before. One that was stopped or killed is continued here, as by tierml run --resume:
+		Short: "Resume a run that is paused, or that ended before it was done",
+		Long: `A paused run buys as many transient machines as before. A stopped or killed run continues here, as with tierml run --resume:
 it takes over machines that still run, or starts from the newest checkpoint.
 
 ` + cli.NamedRun + `.`,

@@ -22,10 +22,10 @@ func NewScaleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
 		Short: "Add or remove workers, servers and reliable machines of a running job",
-		Long: `Workers are transient machines; servers are those of them that serve parameters. A new server brings a machine along if none is
-free. The remaining reliable machines must be able to hold the job alone. Numbers are relative, and hold until the next change.
+		Long: `Workers are transient machines; servers are workers that also serve parameters. Adding a server adds a machine if none is
+free. The remaining reliable machines must be able to hold the job alone. Numbers are relative, and stay in effect until the next change.
 
--o json and csv print the numbers wanted and present.
+-o json and csv print the wanted and the present numbers.
 
 ` + cli.NamedRun + `.`,
 		Example: `  tierml scale demo --workers +4
@@ -37,7 +37,7 @@ free. The remaining reliable machines must be able to hold the job alone. Number
 	cmd.Flags().IntVar(&workers, "workers", 0, "`number` of transient machines to add (+4) or remove (-4)")
 	cmd.Flags().IntVar(&servers, "servers", 0, "`number` of servers to add (+1) or remove (-1)")
 	cmd.Flags().IntVar(&reliable, "reliable", 0, "`number` of reliable machines to add (+1) or remove (-1)")
-	cmd.Flags().BoolVar(&change.Restore, "restore", false, "return to the job's own numbers")
+	cmd.Flags().BoolVar(&change.Restore, "restore", false, "return to the job file's numbers")
 	return newChangeCommand(new(target.Flags), change, cmd, func() error {
 		change.Workers, change.Servers, change.Reliable = int32(workers), int32(servers), int32(reliable)
 		switch asked := workers != 0 || servers != 0 || reliable != 0; {
@@ -47,7 +47,7 @@ free. The remaining reliable machines must be able to hold the job alone. Number
 			return cli.Usage(errors.New("--restore gives the job's own numbers back; leave --workers, --servers and --reliable out"))
 		}
 		return nil
-	}, cli.Step{Command: "tierml top RUN", Why: "watch it"}, cli.Step{Command: "tierml scale RUN --restore", Why: "return to the job's own numbers"})
+	}, cli.Step{Command: "tierml top RUN", Why: "watch it"}, cli.Step{Command: "tierml scale RUN --restore", Why: "return to the job file's numbers"})
 }
 
 // newChangeCommand completes a command that requests a change of a run. Complete, if any, builds the change from the command's own flags.
@@ -73,7 +73,7 @@ func newChangeCommand(at *target.Flags, change *call.Scale, cmd *cobra.Command, 
 		cli.Next(cmd, next...)
 		return nil
 	}
-	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is done")
+	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until the change is complete")
 	cli.OutputFlag(cmd, &format)
 	at.Flags(cmd)
 	return cmd

@@ -20,9 +20,9 @@ func NewStopCommand() *cobra.Command {
 	var at target.Flags
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
-		Short: "End a run in order: save its work and terminate its machines",
-		Long: `It does what Ctrl-C does, writes the report, and waits until that is done; Ctrl-C ends only the waiting. -o json and csv print only
-the result.
+		Short: "End a run cleanly: save its work and terminate its machines",
+		Long: `Like Ctrl-C, it ends the run and writes the report. It waits until that is done; Ctrl-C ends only the wait. -o json and csv
+print only the result.
 
 ` + cli.NamedRun + `.`,
 		Example: `  tierml stop demo-1
@@ -37,7 +37,7 @@ the result.
 		},
 	}
 	cmd.Flags().BoolVar(&o.now, "now", false, "terminate every machine at once, without saving")
-	cmd.Flags().IntVar(&o.task, "task", -1, "cancel only this `task` of an array")
+	cmd.Flags().IntVar(&o.task, "task", -1, "cancel only this `task` in an array")
 	cli.OutputFlag(cmd, &o.format)
 	at.Flags(cmd)
 	return cmd
@@ -52,7 +52,7 @@ type stopOptions struct {
 // runStop ends a run, or cancels one of its tasks, and prints the result.
 func runStop(ctx context.Context, runs target.Runs, run string, o stopOptions, out io.Writer) error {
 	if o.task >= 0 && o.now {
-		return cli.Usage(errors.New("--now is for whole runs; a task ends in order"))
+		return cli.Usage(errors.New("--now is for whole runs; a task ends cleanly"))
 	}
 	meanwhile := cli.OnTheWay(out, o.format)
 	how := call.Stop{Now: o.now, By: "tierml stop"}

@@ -22,8 +22,8 @@ func NewCalibrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate [RUN]",
 		Short: "Measure this computer's overhead from a run, for predictions",
-		Long: `The result is kept in ` + prepare.CalibrationFile + `, for tierml plan, run and dry-run; what the run
-gave no occasion to measure stays as it was. Remove the file to return to the shipped figures.
+		Long: `The result is kept in ` + prepare.CalibrationFile + `, for tierml plan, run and dry-run; values that the run could not
+measure stay unchanged. Remove the file to return to the shipped figures.
 ` + cli.WhichRun,
 		Example: `  tierml calibrate demo-1
   tierml calibrate -o json`,

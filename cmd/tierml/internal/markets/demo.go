@@ -14,8 +14,9 @@ func NewDemoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo [FOLDER]",
 		Short: "Train a model on a replayed spot market (70 seconds)",
-		Long: `Writes a job file, ratings and two months of spot prices to FOLDER, tierml-demo by default, and runs the job there: a model on 16 to 64
-vCPUs of spot machines, which are processes of this computer, through evictions. It buys nothing and needs no network.`,
+		Long: `It writes a job file, ratings and two months of spot prices to FOLDER, tierml-demo by default, and runs the job there: it
+trains a model, through evictions, on 16 to 64 vCPUs of spot machines, which are processes on this computer. It buys nothing and needs no
+network.`,
 		Example: "  tierml demo",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

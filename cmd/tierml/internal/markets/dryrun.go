@@ -56,14 +56,14 @@ func NewDryRunCommand() *cobra.Command {
 	var o dryRunOptions
 	cmd := &cobra.Command{
 		Use:   "dry-run JOB.yaml",
-		Short: "Compute what a job would have cost by each policy, from many starts in recorded prices",
+		Short: "Compute what a job would have cost under each policy, from many starts in recorded prices",
 		Long: `It drives the controller and the policies of tierml run through recorded prices in simulated time (docs/dry-run.md). Without --hours
 the job is simulated from its own start; with it, its work is scaled.
 
 -o wide has all figures of each policy and length, -o csv a row per start, -o html the report of a single start.
 
-Without a job file, --availability simulates one fleet with a deadline on recordings of availability, and --jobs many jobs that
-share machines by --scheduler.`,
+Without a job file, --availability simulates one fleet with a deadline on recordings of availability, and --jobs simulates many jobs that
+share machines under --scheduler.`,
 		Example: `  tierml dry-run examples/demo.yaml
   tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
   tierml dry-run job.yaml --prices prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json
@@ -97,8 +97,8 @@ share machines by --scheduler.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&o.traces, "prices", nil, "price history `files`; default: the job's local.prices, or its cloud's own history")
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's catalog")
-	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
-	f.StringSliceVar(&o.policies, "policy", append(config.Policies(), sweep.OracleFullBid, sweep.Clairvoyant), "`policies` to compare; oracle, oracle-full-bid, oracle-any-bid, oracle-one-fleet and clairvoyant know the future, and the first is the base of REGRET")
+	f.StringVar(&o.rules, "rules", "", "billing rule `book`; default: the job's local.rules")
+	f.StringSliceVar(&o.policies, "policy", append(config.Policies(), sweep.OracleFullBid, sweep.Clairvoyant), "`policies` to compare; oracle, oracle-full-bid, oracle-any-bid, oracle-one-fleet and clairvoyant know the future, and the first of these is the base of REGRET")
 	f.BoolVar(&o.noOracle, "no-oracle", false, "omit the oracle, which takes most of the time")
 	f.StringSliceVar(&o.evict, "evictions", []string{"auto"}, "eviction `rate` without bids: auto, none, a monthly share such as 10%, or recordings of availability")
 	o.fleet.flags(f)

@@ -35,9 +35,9 @@ type deadlineOptions struct {
 func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.availability, "availability", nil, "recordings of availability, in SkyPilot's format, as `files` FILE or FILE=ZONE/TYPE; no job file")
-	f.StringSliceVar(&o.slacks, "slack", []string{"1.1", "1.25", "1.5", "2"}, "deadlines, in `multiples` of the work (--availability) or of a job's time alone, in turn (--jobs)")
+	f.StringSliceVar(&o.slacks, "slack", []string{"1.1", "1.25", "1.5", "2"}, "deadlines, in `multiples` of the work (--availability) or, in turn, of each job's time alone (--jobs)")
 	f.DurationSliceVar(&o.changeovers, "changeover", []time.Duration{6 * time.Minute, 12 * time.Minute}, "with --availability: `times` from buying a fleet until it works")
-	f.BoolVar(&o.together, "together", false, "with --availability: all recordings are the pools of one job")
+	f.BoolVar(&o.together, "together", false, "with --availability: treat all recordings as pools of one job")
 	f.Float64Var(&o.spotShare, "spot-share", sweep.SpotShare, "with --availability: spot price as a `share` of on-demand")
 }
 

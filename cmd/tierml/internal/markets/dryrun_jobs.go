@@ -49,22 +49,22 @@ type jobsOptions struct {
 
 func (o *jobsOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.jobs, "jobs", "", "arrivals of many jobs: a `file` of Philly's or Alibaba's, or sweep:TRIALS:APART; no job file")
+	f.StringVar(&o.jobs, "jobs", "", "arrivals of many jobs: a Philly or Alibaba `file`, or sweep:TRIALS:APART; no job file")
 	f.StringSliceVar(&o.schedulers, "scheduler", []string{"fifo", "drf", "h", "feedback"}, "with --jobs: `schedulers` to compare: "+strings.Join(sched.Names(), ", "))
 	f.StringVar(&o.runtimes, "runtimes", "", "with --jobs: `file` of run times to draw from")
 	f.StringVar(&o.group, "group", "", "with --jobs: only the jobs of this virtual `cluster`")
 	f.IntVar(&o.count, "count", 0, "with --jobs: only the first jobs up to this `number`; 0: all")
-	f.DurationVar(&o.longest, "longest", 0, "with --jobs: cut run times at this; 0: as recorded")
+	f.DurationVar(&o.longest, "longest", 0, "with --jobs: cap run times at this; 0: as recorded")
 	f.StringVar(&o.hosts, "hosts", "", "with --jobs: a fixed cluster without prices, as `COUNTxVCPUS`, such as 36x4")
-	f.StringVar(&o.fixed, "fixed", "", "with --jobs: hold --vcpu vCPUs; with the `value` mean also the mean that jobs request")
+	f.StringVar(&o.fixed, "fixed", "", "with --jobs: keep a fixed fleet of --vcpu vCPUs; the `value` mean instead adds fixed fleets of the mean size")
 	f.Lookup("fixed").NoOptDefVal = "most"
 	f.IntVar(&o.slot, "slot", 1, "with --jobs: `number` of vCPUs of a worker or server")
 	f.Float64Var(&o.stretch, "stretch", 4, "with --jobs: a recorded job can use this `multiple` of its request")
 	f.Float64Var(&o.serial, "serial", .1, "with --jobs: serial `share` of a recorded job's clock")
-	f.Float64Var(&o.widen, "widen", 0, "with --jobs: buy all that jobs could use below this `share` of on-demand")
-	f.DurationVar(&o.resize, "resize", 46*time.Second, "with --jobs: standstill of a resized job")
-	f.DurationVar(&o.restart, "restart", 370*time.Second, "with --jobs: standstill by checkpoint and restart (fifo, kill)")
-	f.DurationVar(&o.planEvery, "plan-every", time.Minute, "with --jobs: least time between two decisions")
+	f.Float64Var(&o.widen, "widen", 0, "with --jobs: buy all that jobs could use at prices below this `share` of on-demand")
+	f.DurationVar(&o.resize, "resize", 46*time.Second, "with --jobs: how long a resized job stalls")
+	f.DurationVar(&o.restart, "restart", 370*time.Second, "with --jobs: how long a checkpoint and restart stalls a job (fifo, kill)")
+	f.DurationVar(&o.planEvery, "plan-every", time.Minute, "with --jobs: minimum time between two decisions")
 }
 
 // shareJobs compares schedulers.

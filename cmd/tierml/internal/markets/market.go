@@ -37,8 +37,8 @@ func NewMarketCommand() *cobra.Command {
 	var o marketOptions
 	cmd := &cobra.Command{
 		Use:   "market",
-		Short: "Show what each pool costs now and how long its machines can be expected to stay",
-		Long: `IN 1H and IN JOB are the probabilities of an eviction within an hour and within --hours. "-" is unknown (SAVES needs --catalog);
+		Short: "Show what each pool costs now and how long its machines are expected to last",
+		Long: `IN 1H and IN JOB are the probabilities of an eviction within an hour and within --hours. "-" means unknown (SAVES needs --catalog);
 ">" means that the price never exceeded the bid in that time. Prices come from the price store (see tierml prices) or from --prices.`,
 		Example: `  tierml market --catalog catalog.csv --zones us-east-1a
   tierml market --prices prices.csv.gz --catalog catalog.csv --at 2016-03-10T12:00:00Z --hours 8 -o wide
@@ -59,9 +59,9 @@ func NewMarketCommand() *cobra.Command {
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices")
 	f.StringVar(&o.advisor, "advisor", "", "`file` of Amazon's Spot Instance Advisor (spot-advisor-data.json)")
 	f.StringVar(&o.bid, "bid", "on-demand", "the `bid`: on-demand, a share of it such as 50%, or dollars per hour such as 0.2")
-	f.StringVar(&o.at, "at", "", "show the market at this `time`; default: the last known price's")
+	f.StringVar(&o.at, "at", "", "show the market at this `time`; default: that of the last known price")
 	f.StringVar(&o.hours, "hours", "", "length of the job in `hours`, for IN JOB")
-	f.BoolVar(&o.chart, "chart", false, "draw the price of each pool over the week before")
+	f.BoolVar(&o.chart, "chart", false, "draw the price of each pool over the previous week")
 	cli.OutputFlag(cmd, &o.format)
 	return cmd
 }

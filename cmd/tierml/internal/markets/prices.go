@@ -33,8 +33,8 @@ func NewPricesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prices",
 		Short: "Keep spot-price history: import files, fetch it from EC2, show and export it",
-		Long: `The price store is one file, for tierml market and for --prices of tierml dry-run: the one that --store names, or else the variable
-` + storeVariable + `, or else tierml/prices.db in the user's data folder. EC2 itself keeps 90 days.`,
+		Long: `The price store is one file, which tierml market and --prices of tierml dry-run read: --store, else the file that the variable
+` + storeVariable + ` names, else tierml/prices.db in the user's data folder. EC2 itself keeps 90 days.`,
 		Example: `  tierml prices import prices-2016.csv.gz
   tierml prices show`,
 		Args: cobra.NoArgs,
@@ -130,7 +130,7 @@ func newPricesImportCommand() *cobra.Command {
 		Long: `Files are CSV with the columns timestamp, zone, instance_type, product, price, or the JSON of aws ec2 describe-spot-price-history,
 plain, gzip or Zstandard; or a price list of Compute Engine (the Cloud Billing Catalog API's services/6F81-5844-456A/skus).
 
-Doubtful rows are reported. A line that cannot be parsed ends the import, and nothing of its file is kept. The last import wins.`,
+Doubtful rows are reported. A line that cannot be parsed ends the import, and nothing from its file is kept. Later imports override earlier ones.`,
 		Example: `  tierml prices import prices-2016.csv.gz
   aws ec2 describe-spot-price-history --start-time 2026-10-01 > october.json; tierml prices import october.json`,
 		Args: cli.Arguments(1, -1, "name the files to import, such as prices-2016.csv.gz"),
@@ -146,7 +146,7 @@ Doubtful rows are reported. A line that cannot be parsed ends the import, and no
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&o.catalog, "catalog", "", "of Compute Engine's price list: also write a catalog to this `file`")
+	cmd.Flags().StringVar(&o.catalog, "catalog", "", "for Compute Engine's price list: also write a catalog to this `file`")
 	cmd.Flags().StringVar(&o.Product, "product", trace.LinuxUNIX, "the `product` whose prices are kept")
 	return cmd
 }

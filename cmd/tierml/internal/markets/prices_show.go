@@ -18,7 +18,7 @@ func newPricesShowCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "List what the store holds",
+		Short: "List the contents of the store",
 		Long:  "For each pool: the number of prices, their period, and the longest gap.",
 		Example: `  tierml prices show
   tierml prices show --zones us-east-1 --types m4.4xlarge -o json`,
@@ -93,8 +93,8 @@ func newPricesExportCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:     "export",
-		Short:   "Write prices of the store as CSV",
-		Long:    "tierml prices import and --prices read it: columns timestamp, zone, instance_type, product, price.",
+		Short:   "Write the store's prices as CSV",
+		Long:    "tierml prices import and --prices read this CSV: columns timestamp, zone, instance_type, product, price.",
 		Example: `  tierml prices export --zones us-east-1a --types c3.xlarge,c3.4xlarge --into prices.csv`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

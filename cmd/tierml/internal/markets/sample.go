@@ -22,8 +22,8 @@ func newPricesSampleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sample [FOLDER]",
 		Short: "Write a small recording of spot prices, to try TierML with",
-		Long: `Two months of three machine types in one zone of EC2 in 2014, their price list, and where both come from. FOLDER is data by default, where
-tierml init looks for them.`,
+		Long: `It has two months of prices of three EC2 machine types in one zone in 2014, their price list, and the sources of both. FOLDER
+is data by default, where tierml init looks for them.`,
 		Example: `  tierml prices sample`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

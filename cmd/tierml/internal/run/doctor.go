@@ -24,7 +24,7 @@ func NewDoctorCommand() *cobra.Command {
 	var setup jobmanager.Setup
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB.yaml]",
-		Short: "Check that everything a job needs is present, and say how to fix what is not",
+		Short: "Check that everything a job needs is present, and explain how to fix problems",
 		Long: `Without a job file it checks this host. The file may also describe shared hosts (docs/hosts.md). It buys nothing; on a real
 cloud it writes one small object where checkpoints go, and removes it. With --scheduler and the flags of tierml server it checks what
 such a job server needs, and whether the job would ever start there. The exit code is 1 when a check has failed; warnings do not count.`,
@@ -59,7 +59,7 @@ such a job server needs, and whether the job would ever start there. The exit co
 	cli.OutputFlag(cmd, &format)
 	cmd.Flags().StringVar(&setup.Scheduler, "scheduler", "", "check what a job server with this `policy` needs")
 	cmd.Flags().StringVar(&setup.Hosts, "hosts", "", "`file` of shared machines")
-	cmd.Flags().IntVar(&setup.Slots, "slots", 0, "`number` of machines of jobs' own")
+	cmd.Flags().IntVar(&setup.Slots, "slots", 0, "`number` of transient machines for all jobs together")
 	cmd.Flags().StringVar(&setup.Groups, "groups", "", "`file` of groups")
 	cmd.Flags().StringVar(&directory, "directory", ".", "the job server's `directory`")
 	return cmd

@@ -27,12 +27,12 @@ func NewInitCommand() *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init [JOB.yaml]",
-		Short: "Write a first job file, by asking",
-		Long: `It asks what to train and on which machines, suggests answers, and explains every line. Flags answer questions beforehand; without a
-terminal nothing is asked. The file, by default NAME.yaml, is written only if the job can be planned.
+		Short: "Ask questions and write a first job file",
+		Long: `It asks what to train and on which machines, suggests answers, and explains every line. Flags answer questions in advance;
+without a terminal it asks nothing. It writes the file, by default NAME.yaml, only if the job can be planned.
 
-With --script, or a script as the first answer, the job runs a program of your own. --from reads a task of SkyPilot or dstack, and lists
-what has no counterpart.`,
+With --script, or a script as the first answer, the job runs your own program. --from reads a SkyPilot or dstack task, and lists the fields
+without a counterpart.`,
 		Example: `  tierml init
   tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
   tierml init --script finetune/train.py --hours 3
@@ -60,16 +60,16 @@ what has no counterpart.`,
 		},
 	}
 	w := &o.wanted
-	cmd.Flags().StringVar(&w.Script, "script", "", "a program of your own: its `script`, or the folder of one")
+	cmd.Flags().StringVar(&w.Script, "script", "", "your own program: its `script` or folder")
 	cmd.Flags().Float64Var(&w.Hours, "hours", 0, "with --script: `hours` that the program runs on one machine")
 	cmd.Flags().StringVar(&w.Name, "name", "", "the job's `name`")
 	cmd.Flags().StringVar(&w.App, "app", "", "the `application`, such as mf")
 	cmd.Flags().StringVar(&w.Target, "target", "", "`column` of a table to predict")
 	cmd.Flags().StringSliceVar(&w.Ignore, "ignore", nil, "`columns` of a table to leave out")
 	cmd.Flags().StringVar(&w.Data, "data", "", "`file` of training data, or s3:// or gs://")
-	cmd.Flags().IntVar(&w.Clocks, "clocks", 0, "`rounds` of work")
+	cmd.Flags().IntVar(&w.Clocks, "clocks", 0, "number of `rounds` of work")
 	cmd.Flags().Float64Var(&w.StopLoss, "stop-loss", 0, "stop when the test `figure` is at or below this")
-	cmd.Flags().StringVar(&w.Cloud, "cloud", "", "where machines come from, a `cloud`: local, ec2, gce or none")
+	cmd.Flags().StringVar(&w.Cloud, "cloud", "", "the `cloud` that provides machines: local, ec2, gce or none")
 	cmd.Flags().StringVar(&w.Provider, "provider", "", "`cloud` that the local one imitates: ec2 or gce")
 	cmd.Flags().StringSliceVar(&w.Types, "types", nil, "machine `types`, such as c3.xlarge,c3.2xlarge")
 	cmd.Flags().StringSliceVar(&w.Zones, "zones", nil, "`zones`; default: those of the region that sell the types")
@@ -78,7 +78,7 @@ what has no counterpart.`,
 	cmd.Flags().StringVar(&w.Budget, "budget", "", "limit of a run, such as `$20`")
 	cmd.Flags().StringVar(&w.Prices, "prices", "", "`file` of spot prices (CSV or AWS JSON)")
 	cmd.Flags().StringVar(&w.Catalog, "catalog", "", "`file` of machine types and on-demand prices")
-	cmd.Flags().StringVar(&o.from, "from", "", "a task `file` of SkyPilot or dstack")
+	cmd.Flags().StringVar(&o.from, "from", "", "a SkyPilot or dstack task `file`")
 	cmd.Flags().StringVar(&o.start, "start", "", "`time` in the recording to begin at")
 	cmd.Flags().StringVar(&o.settings, "settings", "", "`file` with the output of terraform output -raw settings")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")

@@ -23,7 +23,7 @@ type JobSource struct {
 }
 
 func (s *JobSource) targetFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.target, "target", "", "of a file of data, the `column` to predict")
+	cmd.Flags().StringVar(&s.target, "target", "", "the `column` of a data file to predict")
 }
 
 // Flags adds the flags that complete a job.

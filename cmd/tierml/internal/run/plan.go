@@ -25,10 +25,10 @@ func NewPlanCommand() *cobra.Command {
 	var o RunOptions
 	cmd := &cobra.Command{
 		Use:   "plan JOB.yaml | SCRIPT | FOLDER | DATA | -- COMMAND",
-		Short: "Show what a job would buy, cost and take, without starting anything",
-		Long: `-o wide gives a reason for every pool, -o csv the pools alone. docs/job.md describes the job file. For a file of shared hosts
-(docs/hosts.md) it shows what may be bought at most, and what an hour of that costs. With --server, the job server makes the plan, and says
-when it would start the job, with how many workers, and what else could be had; -o json has that alone.`,
+		Short: "Show what a job would buy, and its expected cost and time, without starting anything",
+		Long: `-o wide gives a reason for every pool, -o csv prints only the pools. docs/job.md describes the job file. For a file of shared
+hosts (docs/hosts.md) it shows the most that may be bought, and its cost per hour. With --server, the job server makes the plan, and adds
+when it would start the job, with how many workers, and the alternatives; -o json prints only these.`,
 		Example: `  tierml plan examples/demo.yaml
   tierml plan examples/demo.yaml -o json
   tierml plan --on shared-1 examples/demo.yaml
@@ -81,7 +81,7 @@ when it would start the job, with how many workers, and what else could be had; 
 	cli.OutputFlag(cmd, &format)
 	o.Job.Flags(cmd)
 	o.at.Flags(cmd)
-	cmd.Flags().StringVar(&o.hosts, "on", "", "of slots of the shared hosts of this `run`")
+	cmd.Flags().StringVar(&o.hosts, "on", "", "plan with slots of this `run` of shared hosts")
 	return cmd
 }
 

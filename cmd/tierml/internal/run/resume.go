@@ -59,7 +59,7 @@ type ResumePoint struct {
 	clock      ps.Clock
 	At         time.Time        // market time at which it ended
 	Part       int              // how often the run was started before
-	Past       *elasticity.Past // nil = it starts new, or was ended in order
+	Past       *elasticity.Past // nil = it starts new, or was ended cleanly
 	before     *elasticity.Log  // training done until then
 	State      jobrun.State
 	doubts     []error           // why newer checkpoints are not used
@@ -139,7 +139,7 @@ func loadJob(o RunOptions) (*config.Job, ResumePoint, error) {
 		return nil, from, cli.Usage(fmt.Errorf("%s had not begun: start again with its %s", o.Resume, rundir.JobFile))
 	}
 	if last := entries[len(entries)-1]; last.Kind == journal.Done && (job.IsProgram() || from.Past.Done == from.clock && from.checkpoint != "") {
-		from.Past, from.before = nil, &from.Past.Log // everything was left in order
+		from.Past, from.before = nil, &from.Past.Log // the run ended cleanly
 	}
 	records, err := bill.ReadRecords(filepath.Join(o.Resume, rundir.CloudFile))
 	if err != nil {

@@ -73,10 +73,10 @@ func NewRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run JOB.yaml | SCRIPT | FOLDER | DATA | -- COMMAND",
 		Short: "Run a job on machines that come and go, and report what it cost",
-		Long: `Without a job file it runs a command, a script, the program of a folder, or trains on a file of data, on one small machine of the
-cloud on this computer. The plan lists what it assumes.
+		Long: `Without a job file it runs a command, a script or the program in a folder, or trains on a data file, on one small machine of
+the fake cloud on this computer. The plan lists its assumptions.
 
-It prints the plan and asks before it buys. runs/NAME-N gets the journal, the model, the reports and the logs.
+It prints the plan and asks before it buys. The journal, the model, the reports and the logs are in runs/NAME-N.
 
 Ctrl-C saves the work and terminates every machine; a second Ctrl-C terminates them at once. --resume continues a run that was
 stopped or killed: it takes over machines that still run, or starts from the newest checkpoint.
@@ -109,12 +109,12 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "proceed without asking")
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not show what programs print")
 	o.Job.Flags(cmd)
-	cmd.Flags().BoolVar(&o.Plain, "plain", false, "plain lines instead of the live view")
+	cmd.Flags().BoolVar(&o.Plain, "plain", false, "print plain lines instead of the live view")
 	cmd.Flags().StringVar(&o.Job.Said.Policy, "policy", "", "override the job's `policy`")
 	cmd.Flags().StringVar(&o.Resume, "resume", "", "continue the run in this `directory`")
 	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "with --resume: skip damaged lines of the journal")
 	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, whose --instance-command is 'tierml agent'")
-	cmd.Flags().StringVar(&o.hosts, "on", "", "take slots of the shared hosts of this `run`")
+	cmd.Flags().StringVar(&o.hosts, "on", "", "use slots of this `run` of shared hosts")
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --server: do not watch the job")
 	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process")
 	cmd.Flags().StringVar(&o.Into, "into", "", "run in this `directory`, which the job server has made")
@@ -164,8 +164,8 @@ func NewResumeCommand() *cobra.Command {
 		}
 		return o.begin(cmd)
 	}
-	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "of a run that has ended: proceed without asking")
-	cmd.Flags().BoolVar(&o.Plain, "plain", false, "plain lines instead of the live view")
+	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "for a run that has ended: proceed without asking")
+	cmd.Flags().BoolVar(&o.Plain, "plain", false, "print plain lines instead of the live view")
 	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "skip damaged lines of the journal")
 	return cmd
 }

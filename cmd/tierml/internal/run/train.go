@@ -23,10 +23,9 @@ func NewTrainCommand() *cobra.Command {
 	var from JobSource
 	cmd := &cobra.Command{
 		Use:   "train JOB.yaml | DATA",
-		Short: "Train a job in this process alone: no cloud, no markets, all cores",
-		Long: `A file of data is enough: the application follows from its form. The model is saved
-in runs/NAME-N or in --into. It stops after train.clocks clocks, or earlier by train.stop or the flags below.
-Ctrl-C saves the model as it is.`,
+		Short: "Train a job in this process only: no cloud, no market, all cores",
+		Long: `A data file is enough: the application follows from its format. The model is saved in runs/NAME-N or to --into. Training
+stops after train.clocks clocks, or earlier because of train.stop or the flags below. Ctrl-C saves the current model.`,
 		Example: `  tierml train ratings.csv
   tierml train job.yaml
   tierml train job.yaml --into model.safetensors --until-loss 0.92 --max-time 10m`,
@@ -55,13 +54,13 @@ Ctrl-C saves the model as it is.`,
 	}
 	from.targetFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&o.Output, "into", "", "save the model in this `file`, and nothing else")
+	flags.StringVar(&o.Output, "into", "", "save only the model, to this `file`")
 	flags.IntVar(&o.Threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
 	flags.Lookup("threads").DefValue = "all cores"
 	flags.BoolVar(&o.Deterministic, "deterministic", false, "compute as on machines: the same model, bit for bit, but slower")
-	flags.Float64Var(&o.UntilLoss, "until-loss", math.Inf(-1), "stop when the test (without holdout the train) `figure` is at or below this")
+	flags.Float64Var(&o.UntilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` (without holdout, the train figure) is at or below this")
 	flags.Float64Var(&o.UntilChange, "until-change", 0, "stop when the figure improves by less than this `share` between measurements")
-	flags.DurationVar(&o.MaxTime, "max-time", 0, "stop after this `time` of training")
+	flags.DurationVar(&o.MaxTime, "max-time", 0, "stop after training for this `time`")
 	flags.Lookup("until-loss").DefValue = "0" // not printed; see options
 	return cmd
 }

@@ -35,8 +35,8 @@ func NewDashboardCommand() *cobra.Command {
 		Short: "Serve runs to a browser, and their metrics to Prometheus",
 		Long: `It reads the journals below ./runs. /metrics is for Prometheus, /api/runs for programs. See docs/watching.md.
 
-On loopback everybody on this host sees everything, unless --token-file is given. From elsewhere use a tunnel
-(ssh -L 7070:localhost:7070 HOST). Other addresses than loopback need TLS and a token.`,
+On loopback, every user of this host can see everything unless --token-file is given. From elsewhere, use a tunnel (ssh -L
+7070:localhost:7070 HOST). Addresses other than loopback need TLS and a token.`,
 		Example: `  tierml dashboard
   tierml dashboard --listen localhost:9000 --runs other/runs
   tierml dashboard --listen :7070 --tls-cert cert.pem --tls-key key.pem --token-file token`,
@@ -46,7 +46,7 @@ On loopback everybody on this host sees everything, unless --token-file is given
 		},
 	}
 	d.door.flags(cmd, "localhost:7070")
-	cmd.Flags().StringVar(&d.tokenFile, "token-file", "", "ask for the token in this `file`, created if missing")
+	cmd.Flags().StringVar(&d.tokenFile, "token-file", "", "require the token in this `file`, which is created if missing")
 	cmd.Flags().StringVar(&d.root, "runs", rundir.Root, "the `directory` of runs")
 	return cmd
 }
@@ -62,9 +62,9 @@ type doorFlags struct{ access.Endpoint }
 
 func (d *doorFlags) flags(cmd *cobra.Command, address string) {
 	cmd.Flags().StringVar(&d.Address, "listen", address, "`address` to serve on; port 0 takes any free one")
-	cmd.Flags().StringVar(&d.Cert, "tls-cert", "", "the certificate for TLS, a `file` in PEM")
-	cmd.Flags().StringVar(&d.Key, "tls-key", "", "its key, a `file` in PEM")
-	cmd.Flags().BoolVar(&d.Plaintext, "plaintext", false, "serve beyond loopback without TLS, behind a proxy that has it")
+	cmd.Flags().StringVar(&d.Cert, "tls-cert", "", "the TLS certificate, a PEM `file`")
+	cmd.Flags().StringVar(&d.Key, "tls-key", "", "the certificate's key, a PEM `file`")
+	cmd.Flags().BoolVar(&d.Plaintext, "plaintext", false, "serve beyond loopback without TLS, behind a proxy that terminates it")
 }
 
 func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writer) error {

@@ -41,7 +41,7 @@ func (g *offerFlags) bind(cmd *cobra.Command) {
 	f.StringVar(&g.prices, "prices", "", "`file` of spot prices (CSV or AWS JSON)")
 	f.StringVar(&g.catalog, "catalog", "", "`file` of machine types and on-demand prices")
 	f.StringVar(&g.provider, "provider", fakecloud.Kinds[0].Name, "the `cloud` to imitate: "+fakecloud.KindNames(" or "))
-	f.StringVar(&g.region, "region", "", "`region` for sale (default: that of the prices)")
+	f.StringVar(&g.region, "region", "", "`region` to imitate (default: that of the prices)")
 	for _, name := range []string{"prices", "catalog"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag is defined above
@@ -138,8 +138,8 @@ func NewFakecloudCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fakecloud --prices FILE --catalog FILE",
 		Short: "Run a cloud on this machine that speaks EC2's or Compute Engine's API and replays a spot market",
-		Long: `Instances are processes of this machine; each has a metadata endpoint that announces evictions. Signatures are not checked. Control
-it by:
+		Long: `Instances are processes of this machine; each has a metadata endpoint that announces evictions. Signatures are not checked.
+Control it with:
 
   curl ENDPOINT/_control/instances     every instance, with the address of its metadata endpoint
   curl ENDPOINT/_control/bill          the bill until now
@@ -156,22 +156,22 @@ it by:
 	f.StringVar(&o.rules, "rules", "", "billing `rules` (default: ec2-2017 or gce-spot): "+strings.Join(market.RuleNames(), ", "))
 	f.StringVar(&o.start, "start", "", "market `time` to start at (default: when all pools have a price)")
 	f.Float64Var(&o.speed, "speed", 1, "`number` of market seconds per second")
-	f.DurationVar(&o.config.Notice, "notice", 0, "warning before an eviction, in real time (default: 2m of EC2, 30s of GCE)")
+	f.DurationVar(&o.config.Notice, "notice", 0, "warning before an eviction, in real time (default: 2m for EC2, 30s for GCE)")
 	f.DurationVar(&o.config.Boot, "boot", time.Second, "time from launch to an instance's process, in real time")
 	f.DurationVar(&o.config.Grace, "grace", fakecloud.DefaultGrace, "time from SIGTERM to SIGKILL, in real time")
 	f.DurationVar(&o.config.Visible, "eventual", 0, "time until a launched instance appears in listings, in real time")
 	f.StringVar(&o.config.Listen, "listen", "127.0.0.1:0", "`address` of the API")
 	f.StringVar(&o.config.Records, "records", "", "`file` of launch records to append to")
-	f.StringVar(&o.config.LogDir, "log-dir", "", "`folder` for what the instances print")
+	f.StringVar(&o.config.LogDir, "log-dir", "", "`folder` for the instances' output")
 	f.StringVar(&o.command, "instance-command", "sleep infinity", "command `line` that an instance runs")
 	f.StringVar(&o.script, "script", "", "`file` of steps, such as: at 10m evict oldest")
-	f.StringArrayVar(&o.steps, "step", nil, "one more `step` of the script; repeatable")
-	f.StringToStringVar(&o.capacity, "capacity", nil, "most machines of a spot pool, `ZONE/TYPE=NUMBER`")
-	f.IntVar(&o.config.Limits.SpotInstances, "spot-limit", 0, "largest `number` of spot instances of the account (0: no limit)")
-	f.IntVar(&o.config.Limits.OnDemandInstances, "on-demand-limit", 0, "largest `number` of on-demand instances of the account (0: no limit)")
+	f.StringArrayVar(&o.steps, "step", nil, "an additional `step` of the script; repeatable")
+	f.StringToStringVar(&o.capacity, "capacity", nil, "maximum number of machines in a spot pool, `ZONE/TYPE=NUMBER`")
+	f.IntVar(&o.config.Limits.SpotInstances, "spot-limit", 0, "maximum `number` of spot instances in the account (0: no limit)")
+	f.IntVar(&o.config.Limits.OnDemandInstances, "on-demand-limit", 0, "maximum `number` of on-demand instances in the account (0: no limit)")
 	f.Float64Var(&o.flopsPerVCPU, "flops-per-vcpu", 0, "declared compute `rate` of instances (0: none)")
 	f.Uint64Var(&o.config.Seed, "seed", 1, "`seed` of ids and random targets")
-	f.BoolVar(&o.verbose, "verbose", false, "print what happens")
+	f.BoolVar(&o.verbose, "verbose", false, "print events")
 	cmd.AddCommand(newFakecloudBillCommand())
 	return cmd
 }
@@ -328,7 +328,7 @@ func newFakecloudBillCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bill RECORDS --prices FILE --catalog FILE",
 		Short: "Print what the instances in a fake cloud's launch records cost",
-		Long:  `The bill of a cloud that was killed is as of the last time it was known to be alive.`,
+		Long:  `The bill of a killed cloud ends at the last time that it was known to be alive.`,
 		Example: `  tierml fakecloud bill cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz
   tierml fakecloud bill runs/demo-1/cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz -o csv`,
 		Args: cli.Arguments(1, 1, "name one file of launch records, such as runs/demo-1/cloud.jsonl"),

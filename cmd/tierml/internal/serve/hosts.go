@@ -34,8 +34,8 @@ func NewHostsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts HOSTS.yaml",
 		Short: "Buy machines that several jobs share, and give jobs slots on them",
-		Long: `HOSTS.yaml is a job file with hosts: in place of train:. The shared hosts are a run of their own, in runs/NAME-N: bought when jobs
-ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts.md.`,
+		Long: `HOSTS.yaml is a job file with hosts: instead of train:. The shared hosts are a run of their own, in runs/NAME-N: bought when
+jobs request slots, released when no job has any. Ctrl-C releases all. See docs/hosts.md.`,
 		Example: `  tierml hosts examples/hosts.yaml
   tierml run --on shared-1 examples/demo.yaml
   tierml hosts ps shared-1
@@ -57,8 +57,8 @@ ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "proceed without asking")
-	cmd.Flags().BoolVar(&o.Plain, "plain", false, "plain lines instead of the live view")
-	cmd.Flags().StringVar(&o.Resume, "resume", "", "take over the shared hosts of this `directory`, whose process has ended")
+	cmd.Flags().BoolVar(&o.Plain, "plain", false, "print plain lines instead of the live view")
+	cmd.Flags().StringVar(&o.Resume, "resume", "", "take over the shared hosts in this `directory`, whose process has ended")
 	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, whose --instance-command is 'tierml agent'")
 	cmd.Flags().StringVar(&o.Into, "into", "", "run in this `directory`, which the job server has made")
 	_ = cmd.Flags().MarkHidden("into") // it exists
@@ -181,8 +181,8 @@ func newHostsPsCommand() *cobra.Command {
 	var at target.Flags
 	cmd := &cobra.Command{
 		Use:   "ps [RUN]",
-		Short: "List shared hosts with the jobs on them, why jobs have their slots, and what each has cost",
-		Long: `The cost of a slot that has ended is known at the end of its host's paid hour. At a job server with --groups, jobs that the token
+		Short: "List shared hosts with their jobs, the reasons for the jobs' slots, and what each has cost",
+		Long: `The cost of a slot that has ended is known at the end of its host's paid hour. On a job server with --groups, jobs that the token
 may not watch are counted, not named.
 ` + cli.WhichRun,
 		Example: `  tierml hosts ps

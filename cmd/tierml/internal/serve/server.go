@@ -89,13 +89,13 @@ Every request needs the token from the file that the first start creates. From e
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
 	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for calls that only read")
 	cmd.Flags().StringVar(&o.groupFile, "groups", "", "a `file` of groups with their tokens, quotas and budgets (docs/server.md#groups)")
-	cmd.Flags().BoolVar(&o.isolate, "isolate", false, "with --groups: a user for each group's jobs, which --allow programs needs (root on Linux)")
+	cmd.Flags().BoolVar(&o.isolate, "isolate", false, "with --groups: a separate user for each group's jobs, required for --allow programs (root on Linux)")
 	cmd.Flags().BoolVar(&o.behind, "behind", false, "serve one group, behind --isolate")
 	_ = cmd.Flags().MarkHidden("behind") // it exists
-	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared hosts of this `file`")
-	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
+	cmd.Flags().StringVar(&o.hosts, "hosts", "", "run the shared hosts of this `file`")
+	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots: "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
 		"default: first come, first served")
-	cmd.Flags().IntVar(&o.slots, "slots", 0, "with --scheduler, without --hosts: `number` of transient machines of all jobs together, such as pods")
+	cmd.Flags().IntVar(&o.slots, "slots", 0, "with --scheduler, without --hosts: `number` of transient machines for all jobs together, such as pods")
 	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "`number` of jobs that run at a time; with --scheduler by default 32")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "`number` of jobs that may wait")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "largest input file, in `MiB`")
@@ -108,7 +108,7 @@ Every request needs the token from the file that the first start creates. From e
 	cmd.Flags().StringToStringVar(&o.groups, "group-budget", nil, "limit for all jobs of a group, `GROUP=DOLLARS`; repeatable")
 	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "limit in `dollars` per hour for all running jobs")
 	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "`action` above a limit: warn, pause (start no waiting jobs) or stop (above the budget, also end\n"+
-		"running jobs in order)")
+		"running jobs cleanly)")
 	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "send alerts to the webhook whose address is in this `file`")
 	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign alerts with the key in this `file`")
 	cmd.AddCommand(newServerStartCommand(), newServerStopCommand(), newServerTunnelCommand())

@@ -31,7 +31,7 @@ func newServerStartCommand() *cobra.Command {
 		Use:   "start JOB.yaml",
 		Short: "Start an on-demand machine with a job server for a job's cluster",
 		Long: `It waits until the job server answers. From then on tierml run submits the cluster's jobs to it. It costs money until tierml
-server stop, also while no job runs.`,
+server stop, even while no job runs.`,
 		Example: `  tierml server start ratings.yaml
   tierml run ratings.yaml`,
 		Args: cli.OneJobFile,
@@ -109,7 +109,7 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 		return err
 	}
 	if len(meant) == 0 {
-		fmt.Fprintf(out, "Starts an on-demand %s in %s of %s, with a disk of %d GB, for cluster %s.\nIt costs %suntil `tierml server stop %s`, also while no job runs.\n\n",
+		fmt.Fprintf(out, "Starts an on-demand %s in %s of %s, with a disk of %d GB, for cluster %s.\nIt costs %suntil `tierml server stop %s`, even while no job runs.\n\n",
 			r.Type, r.Zone, at.Name, r.DiskGiB, at.Cluster, hourly(at, r.Type), file)
 		if err := cli.Confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), yes); err != nil {
 			return err
@@ -201,8 +201,8 @@ func newServerStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop JOB.yaml",
 		Short: "End the machine of a cluster's job server",
-		Long: `It asks first, and deletes the disk with journals, reports and models: copy them with tierml fetch. It refuses while a job is not
-over or the job server does not answer, unless --force is given.`,
+		Long: `It asks first, and deletes the disk with journals, reports and models: copy them with tierml fetch. It refuses while any job
+is unfinished or the job server does not answer, unless --force is given.`,
 		Example: `  tierml fetch ratings
   tierml server stop ratings.yaml`,
 		Args: cli.OneJobFile,

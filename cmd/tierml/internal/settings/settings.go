@@ -247,12 +247,12 @@ func NewConfigCommand() *cobra.Command {
 		Use:   "config [COMMAND]",
 		Short: "Show the settings of all commands and the source of each value",
 		Long: `A flag that is not on the command line takes its value from the environment, else from the settings file: tierml/config.yaml in the
-user's configuration directory (on Linux ~/.config), or what ` + settingsVariable + ` names. For example
+user's configuration directory (on Linux ~/.config), or the file that ` + settingsVariable + ` names. For example
 
   dashboard:
     listen: localhost:9000
 
-in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. Flags that follow -- count, too.`,
+in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. Flags after -- count, too.`,
 		Example: `  tierml config
   tierml config --changed
   TIERML_DRY_RUN_STARTS=500 tierml config dry-run
@@ -275,7 +275,7 @@ in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. Flags
 		},
 	}
 	cli.OutputFlag(cmd, &format)
-	cmd.Flags().BoolVar(&changed, "changed", false, "only settings that do not have their defaults")
+	cmd.Flags().BoolVar(&changed, "changed", false, "only settings that differ from their defaults")
 	return cmd
 }
 

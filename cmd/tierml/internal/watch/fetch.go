@@ -26,7 +26,7 @@ func NewFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch RUN",
 		Short: "Copy a job's model and report from a job server",
-		Long:  `They go into a directory with the name of the run. tierml report works there, too.`,
+		Long:  `It copies them to a directory named after the run, where tierml report works, too.`,
 		Example: `  tierml fetch demo-1 --server http://localhost:7071
   tierml fetch demo-1 --into results --file model.safetensors`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ func NewFetchCommand() *cobra.Command {
 		},
 	}
 	at.Flags(cmd)
-	cmd.Flags().StringVar(&into, "into", rundir.Root, "make the run's directory in this `directory`")
+	cmd.Flags().StringVar(&into, "into", rundir.Root, "create the run's directory in this `directory`")
 	cmd.Flags().StringSliceVar(&names, "file", call.Files, "`names` of the files")
 	return cmd
 }

@@ -19,7 +19,7 @@ func NewLogsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [RUN [MACHINE...]]",
 		Short: "Print the logs of a run's controller and machines",
-		Long: `Each line has its source: "controller" or a machine, of which the beginning of the name is enough.
+		Long: `Each line names its source: "controller" or a machine. A prefix of a machine's name is enough.
 ` + cli.WhichRun,
 		Example: `  tierml logs
   tierml logs demo-1 controller -f
@@ -45,7 +45,7 @@ func NewLogsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the run ends")
-	cmd.Flags().IntVar(&tail, "tail", -1, "only the last `number` of lines, and with -f what follows")
+	cmd.Flags().IntVar(&tail, "tail", -1, "only the last `number` of lines, and with -f new ones")
 	at.Flags(cmd)
 	return cmd
 }

@@ -55,7 +55,7 @@ func NewPsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&groups, "groups", false, "with --server: each group's jobs, cost and budget")
-	cmd.Flags().BoolVarP(&again, "watch", "w", false, "list again whenever something has changed, until Ctrl-C")
+	cmd.Flags().BoolVarP(&again, "watch", "w", false, "list again on every change, until Ctrl-C")
 	cli.OutputFlag(cmd, &format)
 	at.Flags(cmd)
 	return cmd
@@ -114,7 +114,7 @@ func runPs(ctx context.Context, runs target.Runs, format string, out, errOut io.
 	}
 	for _, j := range jobs { // about the first active run; otherwise about the last one
 		if j.Active() {
-			return []cli.Step{{Command: "tierml top " + j.Run, Why: "watch it"}, {Command: "tierml stop " + j.Run, Why: "end it in order"}}, nil
+			return []cli.Step{{Command: "tierml top " + j.Run, Why: "watch it"}, {Command: "tierml stop " + j.Run, Why: "save its work and end it"}}, nil
 		}
 	}
 	if len(jobs) > 0 {

@@ -28,8 +28,8 @@ func NewReportCommand() *cobra.Command {
 		Use:   "report [RUN...]",
 		Short: "Report what a run cost, what it would have cost on demand, and where the difference went",
 		Long: `It also works for runs that are still running or were killed. Several runs are shown side by side. -o csv has a row per machine, -o
-html is a web page. -o tensorboard writes event files into a log directory, -o mlflow logs to a tracking server, by default that
-in MLFLOW_TRACKING_URI (docs/watching.md).
+html is a web page. -o tensorboard writes event files into a log directory, -o mlflow logs to a tracking server, by default the one in
+MLFLOW_TRACKING_URI (docs/watching.md).
 ` + cli.WhichRun + `
 RUN may also be the path of a journal.`,
 		Example: `  tierml report
@@ -62,7 +62,7 @@ RUN may also be the path of a journal.`,
 		},
 	}
 	cli.OutputFlag(cmd, &o.format, append(export.Names(), cli.FormatHTML)...)
-	cmd.Flags().StringVar(&o.into, "into", "", "where -o tensorboard and -o mlflow write: a `directory`, or an address")
+	cmd.Flags().StringVar(&o.into, "into", "", "where -o tensorboard and -o mlflow write: a `directory` or URL")
 	cmd.Flags().StringSliceVar(&o.bills, "reconcile", nil, "compare with the provider's own records in these `files` (docs/cost.md); not with -o html")
 	cmd.Flags().StringVar(&o.page, "html", "", "also write the web page to this `file`")
 	at.Flags(cmd)

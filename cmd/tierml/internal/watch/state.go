@@ -22,7 +22,7 @@ func NewStateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state [RUN [PROGRAM...]]",
 		Short: "List the programs of a run, and copy their saved state",
-		Long: `PROGRAM is a name such as rank-0 or task-17. --into copies also while the run continues.
+		Long: `PROGRAM is a name such as rank-0 or task-17. --into also works while the run continues.
 ` + cli.WhichRun,
 		Example: `  tierml state sweep-1
   tierml state sweep-1 task-3 --into results`,

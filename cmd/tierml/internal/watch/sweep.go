@@ -22,8 +22,8 @@ func NewSweepCommand() *cobra.Command {
 	var at target.Flags
 	cmd := &cobra.Command{
 		Use:   "sweep [SWEEP]",
-		Short: "List the trials of a sweep with their settings, losses and cost, the best first",
-		Long: `SWEEP is the name of its first trial, or of the run of a program. Default: the newest sweep; without a job server, the newest
+		Short: "List the trials of a sweep with their settings, losses and cost, best first",
+		Long: `SWEEP is the name of the sweep's first trial, or of a program's run. Default: the newest sweep; without a job server, the newest
 run. See docs/scheduler.md.`,
 		Example: `  tierml sweep --server http://localhost:7071
   tierml sweep sweep-1

@@ -30,7 +30,7 @@ func NewTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [RUN]",
 		Short: "Watch a run from another terminal",
-		Long: `q or Ctrl-C leaves it. With --once it prints the state, with -o as tierml ps does.
+		Long: `q or Ctrl-C leaves it. --once prints the state once, -o in the formats of tierml ps.
 ` + cli.WhichRun,
 		Example: `  tierml top
   tierml top demo-1
@@ -46,8 +46,8 @@ func NewTopCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&plain, "plain", false, "plain lines instead of the live view")
-	cmd.Flags().BoolVar(&once, "once", false, "print it once and end")
+	cmd.Flags().BoolVar(&plain, "plain", false, "print plain lines instead of the live view")
+	cmd.Flags().BoolVar(&once, "once", false, "print the state once and exit")
 	cli.OutputFlag(cmd, &format)
 	at.Flags(cmd)
 	return cmd
@@ -120,7 +120,7 @@ func NewEventsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the run ends")
-	cmd.Flags().StringVar(&since, "since", "", "only events from this `time` on, such as 2014-04-01T09:00:00Z, or 2h for the two hours before the newest")
+	cmd.Flags().StringVar(&since, "since", "", "only events from this `time` on, such as 2014-04-01T09:00:00Z, or 2h for the two hours before the newest event")
 	cli.OutputFlag(cmd, &format)
 	at.Flags(cmd)
 	return cmd
