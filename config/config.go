@@ -45,14 +45,14 @@ type Job struct {
 	// Name names the run directory runs/NAME-N and tags machines: letters, digits and dashes. Default the file's name, or its
 	// folder's.
 	Name string `yaml:"name" job:"env"`
-	// Cloud is where machines come from. `local`: processes of this machine, on a replayed spot market. `ec2`, `gce`: Amazon's
-	// and Google's. `kubernetes`: [pods](kubernetes.md). `none`: no machines, for `tierml train`. Default `local`, or the one
-	// whose settings the file has.
+	// Cloud is where machines come from. `local`: processes on this machine, on a replayed spot market. `ec2`, `gce`: Amazon's
+	// and Google's. `kubernetes`: [pods](kubernetes.md). `none`: no machines, for `tierml train`. Default `local`, or the cloud whose settings the
+	// file contains.
 	Cloud string `yaml:"cloud"`
 	// Security is how the processes of a run communicate (docs/security.md). `tls`: mutual TLS. `plain`: plaintext, on loopback
 	// only. Default `plain` on `local`, else `tls`.
 	Security string `yaml:"security"`
-	// Provider is the cloud whose API the local one speaks. Only with `cloud: local`. Default `ec2`.
+	// Provider is the cloud that the local one imitates. Only with `cloud: local`. Default `ec2`.
 	Provider string `yaml:"provider"`
 	// Env gives the values of `${NAME}`. A name without a value takes it from the environment. Default none.
 	Env map[string]string `yaml:"env"`
@@ -66,9 +66,9 @@ type Job struct {
 	Policy string `yaml:"policy"`
 	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill, the run time, or both. Default `cost`.
 	Prefer string `yaml:"prefer"`
-	// ValueOfTime is the worth of finishing an hour earlier, instead of `prefer`. Default as `prefer` says.
+	// ValueOfTime is the value of finishing an hour earlier; it replaces `prefer`. Default derived from `prefer`.
 	ValueOfTime market.USD `yaml:"value_of_time"`
-	// Budget is the most that the run may cost, at the prices known, reliable machines included. Default no limit.
+	// Budget is the most that the run may cost, at known prices, including reliable machines. Default no limit.
 	Budget market.USD `yaml:"budget"`
 	// Limits bound what the run may spend in an hour, and say what happens there and at the budget. Default none.
 	Limits Limits `yaml:"limits"`
@@ -83,14 +83,14 @@ type Job struct {
 	OrphanAfter time.Duration `yaml:"orphan_after"`
 	// Heartbeat is how often, in wall-clock time, machines report. Default 500ms on `local`, else 2s.
 	Heartbeat time.Duration `yaml:"heartbeat"`
-	// DeadAfter is how long, in wall-clock time, a machine may be silent before it is given up: at least two heartbeats. Default 3s
+	// DeadAfter is how long, in wall-clock time, a machine may be silent before it is declared dead: at least two heartbeats. Default 3s
 	// on `local`, else 30s.
 	DeadAfter time.Duration `yaml:"dead_after"`
 	// Seed of all random numbers of the run. Default 1.
 	Seed uint64 `yaml:"seed" job:"zero"`
 
-	// Checkpoint says where and how often the state of training is saved, and declares what saving and restarting cost
-	// policies by kill and restart. Not with `cloud: none`. Default see below.
+	// Checkpoint says where and how often the state of training is saved, and declares the cost of saving and restarting under kill and restart. Not
+	// with `cloud: none`. Default see below.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 
 	// Sharing is input for a scheduler.
@@ -102,8 +102,8 @@ type Job struct {
 	// Hosts makes this a file of machines that jobs share, for `tierml hosts` (docs/hosts.md), instead of `train`. Default
 	// none: a job.
 	Hosts Hosts `yaml:"hosts"`
-	// Tune looks for better settings while the job trains, or for those of a program's knobs, such as `{threads: 1..8, prefetch: [0, 2, 4]}`
-	// (docs/tuner.md). Default false.
+	// Tune searches for better settings while the job trains, or for better values of a program's knobs, such as `{threads: 1..8, prefetch: [0, 2,
+	// 4]}` (docs/tuner.md). Default false.
 	Tune Tuning `yaml:"tune"`
 	// Stages are the ratios at which training changes stage. Default those of the paper.
 	Stages Stages `yaml:"stages"`
@@ -261,7 +261,7 @@ const (
 
 // Limits bound a run's spending. They need a market.
 type Limits struct {
-	// PerHour is the most that all machines may cost in an hour, at present prices. Purchases stay a twentieth below it, unless
+	// PerHour is the most that all machines may cost in an hour, at present prices. Purchases stay 5 % below it, unless
 	// `over_hour` is `warn`. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
 	// OverHour is what happens above `per_hour`: `warn` sends an alert, `shrink` releases transient machines until the rest fits
@@ -269,7 +269,7 @@ type Limits struct {
 	OverHour string `yaml:"over_hour"`
 	// OverBudget is what happens at `budget`: `stop` ends the run cleanly, `warn` lets it continue. Default stop.
 	OverBudget string `yaml:"over_budget"`
-	// WarnAt is the share of a limit that causes a warning. Default 0.8; 1 and more: none.
+	// WarnAt is the share of a limit that causes a warning. Default 0.8; 1 or more: no warning.
 	WarnAt float64 `yaml:"warn_at"`
 }
 
@@ -286,19 +286,19 @@ type Alerts struct {
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone
 // there are none.
 type Resources struct {
-	// Count of transient machines, or a range such as `1..4`: programs begin on the smaller number, training on the larger. Default
-	// 1, or as `vcpu` says.
+	// Count of transient machines, or a range such as `1..4`: programs begin with the smaller number, training with the larger. Default 1, or derived
+	// from `vcpu`.
 	Count Machines `yaml:"count"`
-	// VCPU is the number of transient vCPUs, for types of different sizes. Default as `count` says.
+	// VCPU is the number of transient vCPUs, for types of different sizes. Default derived from `count`.
 	VCPU int `yaml:"vcpu"`
 	// AnyOf lists acceptable machines, by type or by need; a single one needs no list: `resources: {cpus: 4+}`. Default the
 	// smallest type on sale with 2 vCPUs and 4 GB.
 	AnyOf []Machine `yaml:"any_of"`
-	// GPU is short for `any_of` with nothing but GPUs. Only with `run`. Default none.
+	// GPU is shorthand for an `any_of` with only GPUs. Only with `run`. Default none.
 	GPU []GPU `yaml:"gpu"`
 	// Zones that may be used. Default every zone that has prices.
 	Zones []string `yaml:"zones"`
-	// MaxPrice is the highest price per hour of one machine, spot or on demand, and of reliable machines whose type is open.
+	// MaxPrice is the highest price per hour of one machine, spot or on demand, and of reliable machines whose type is not fixed.
 	// Default the on-demand price.
 	MaxPrice market.USD `yaml:"max_price"`
 	// Allocation is how EC2 chooses among [equally good pools](policies.md#where-the-provider-chooses): `one-pool` (not at all),
@@ -323,7 +323,7 @@ func (r Resources) ProviderChooses() string {
 
 // Machine describes acceptable machines: a type by name, or every type that meets a need.
 type Machine struct {
-	// Type by the provider's name. Required, or a need: `cpus`, `memory`, `arch` or `gpu`.
+	// Type is the provider's name for the type. Required, or a need: `cpus`, `memory`, `arch` or `gpu`.
 	Type string `yaml:"type"`
 	// CPUs: every type with this number of vCPUs. Default any.
 	CPUs CPUs `yaml:"cpus"`
@@ -334,8 +334,7 @@ type Machine struct {
 	// GPU: every type with such GPUs: `L40S:1`, `A100:80GB:8` (each with at least this memory), `24GB:1` (any model), `L40S:1+` (at
 	// least one). Only with `run`. Default any.
 	GPU GPU `yaml:"gpu"`
-	// Rate is a machine's relative speed. Default its vCPUs, or GPUs where the job asks for them; with `run` the same for all
-	// types.
+	// Rate is a machine's relative speed. Default its vCPUs, or its GPUs if the job requests them; with `run` the same for all types.
 	Rate float64 `yaml:"rate"`
 	// MaxPrice is the highest price per hour of one machine. Default `resources.max_price`.
 	MaxPrice market.USD `yaml:"max_price"`
@@ -343,16 +342,16 @@ type Machine struct {
 
 // Reliable are the on-demand machines that hold the solution and stay for the whole run.
 type Reliable struct {
-	// Type by the provider's name, or `auto`. Default `auto`: the cheapest that suffices ([cost](cost.md#the-reliable-machines)).
+	// Type is the provider's name for the type, or `auto`. Default `auto`: the cheapest that suffices ([cost](cost.md#the-reliable-machines)).
 	Type string `yaml:"type"`
 	// Count of reliable machines. With 0 the spot machine with the highest MTTF serves ([training](training.md)), with checkpoints.
 	// Default 1; with type `auto` the cheapest number, adjusted at run time.
 	Count int `yaml:"count" job:"zero"`
-	// Zone they run in; one of `resources.zones`. Default the first zone in use.
+	// Zone that they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
 	// Bandwidth is each machine's network capacity in one direction. Default the catalog's.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
-	// Committed is the cost of such a machine's hour under a [Savings Plan or reservation](cost.md#savings-plans-and-reservations).
+	// Committed is the hourly cost of such a machine under a [Savings Plan or reservation](cost.md#savings-plans-and-reservations).
 	// Requires `type`, which must not be a worker type. Default none.
 	Committed market.USD `yaml:"committed"`
 }
@@ -369,18 +368,18 @@ type Train struct {
 	// (multi-layer perceptron), `lda` (topics of documents), or a linear model: `linear`, `ridge`, `lasso`, `robust` (Huber),
 	// `logistic`, `svm`. Required.
 	App string `yaml:"app" job:"required"`
-	// Data is the training data, also compressed ([formats](applications.md#data)). Required.
+	// Data is the training data, optionally compressed ([formats](applications.md#data)). Required.
 	Data string `yaml:"data" job:"required,env,path"`
-	// Holdout is the share of the examples for the test loss. Default 0.1.
+	// Holdout is the share of the examples held out for the test loss. Default 0.1.
 	Holdout float64 `yaml:"holdout" job:"zero"`
-	// Clocks are the rounds of work. Default 300 for `mf`, 600 for `mlr` and `dnn`, else 200; training then stops when the test
+	// Clocks is the number of rounds of work. Default 300 for `mf`, 600 for `mlr` and `dnn`, else 200; training then stops when the test
 	// figure no longer improves.
 	Clocks int `yaml:"clocks"`
 	// Splits is the number of pieces of training data. Default 64, or the number of examples, users or documents if lower.
 	Splits int `yaml:"splits"`
 	// Partitions is the number of pieces of the parameters. Default 32.
 	Partitions int `yaml:"partitions"`
-	// Consistency is what the work of a clock reads. `bsp`: all updates of earlier clocks. `ssp`: all but those of the last
+	// Consistency is which updates the work of a clock must see. `bsp`: those of all earlier clocks. `ssp`: all except those of the last
 	// `staleness` clocks. `asp`: workers do not wait. Default `bsp`, or `ssp` with a `staleness`.
 	Consistency string `yaml:"consistency"`
 	// Staleness is how many of the last clocks may be missing with `ssp`. Default 0; 1 with `consistency: ssp`.
@@ -394,7 +393,7 @@ type Train struct {
 	Stop Stop `yaml:"stop"`
 	// MaxBadLines is how many bad lines of the data may be skipped. Default 0.
 	MaxBadLines int `yaml:"max_bad_lines"`
-	// Columns are the names of a table's columns, if its first line does not have them. Default none.
+	// Columns are the names of a table's columns, if its first line does not name them. Default none.
 	Columns []string `yaml:"columns"`
 	// Ignore are columns of a table to leave out. Default none.
 	Ignore []string `yaml:"ignore"`
@@ -409,7 +408,7 @@ type Stop struct {
 	Loss float64 `yaml:"loss"`
 	// MinImprovement ends training when the figure has not improved by this share for more than `patience` clocks. Default none.
 	MinImprovement float64 `yaml:"min_improvement"`
-	// Patience is a number of clocks. Default 0: every measurement must improve.
+	// Patience is how many clocks may pass without such an improvement. Default 0: every measurement must improve.
 	Patience int `yaml:"patience"`
 	// Time ends training after this market time, or without a market this wall-clock time. Default none.
 	Time time.Duration `yaml:"time"`
@@ -428,26 +427,24 @@ func (s Stop) Rules() stopping.Rules {
 // that held it, or was killed, continues from there. Model and what follows it declare what saving and restarting cost
 // where there is no reliable tier; nothing declared: the dry run says what it assumes (sim.OnStorage).
 type Checkpoint struct {
-	// To is a directory, `file:///PATH`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`, in which a run makes a folder. Default the
-	// run's directory.
+	// To is a directory, `file:///PATH`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`, in which a run creates a folder. Default the run's directory.
 	To string `yaml:"to" job:"env"`
-	// Every is the interval, in wall-clock time; 0s: not by time. Default 10s on `local`, else 5m; none with `every_clocks`;
-	// the policy's interval by kill and restart.
+	// Every is the interval, in wall-clock time; 0s: no saves by time. Default 10s on `local`, else 5m; none with `every_clocks`; under kill and
+	// restart the policy's interval.
 	Every time.Duration `yaml:"every" job:"zero"`
 	// EveryClocks is the interval in clocks. Default none.
 	EveryClocks int `yaml:"every_clocks"`
-	// Keep is how many are kept. Default 2, in case one is damaged.
+	// Keep is how many checkpoints are kept. Default 2, in case one is damaged.
 	Keep int `yaml:"keep"`
 	// Model is the size of a checkpoint. Default the trained model's, or 2GB where that is unknown.
 	Model Memory `yaml:"model"`
 	// Bandwidth is the rate between storage and the whole fleet. Default 100M.
 	Bandwidth Rate `yaml:"bandwidth"`
-	// Save is how long training stands still for a checkpoint, in market time. Default `model` / `bandwidth`.
+	// Save is how long training stalls for a checkpoint, in market time. Default `model` / `bandwidth`.
 	Save time.Duration `yaml:"save"`
-	// Restart is how long a complete fleet takes until it works, in market time. Default 30 s on EC2's timing, and `model` /
-	// `bandwidth`.
+	// Restart is how long a complete fleet takes to start working, in market time. Default 30 s with EC2's timing, plus `model` / `bandwidth`.
 	Restart time.Duration `yaml:"restart"`
-	// Overhead is the share by which work on spot machines takes longer, stops excluded. Default 0.
+	// Overhead is the fraction by which work on spot machines takes longer, not counting stops. Default 0.
 	Overhead float64 `yaml:"overhead"`
 }
 
@@ -464,7 +461,7 @@ type Stages struct {
 	TwoAbove float64 `yaml:"two_above" job:"zero"`
 	// ThreeAbove is the ratio above which reliable machines stop computing. Default 15.
 	ThreeAbove float64 `yaml:"three_above" job:"zero"`
-	// ServerBytes is the least size of a server's part of the model. With 0 half of the transient machines always serve. Default
+	// ServerBytes is the minimum size of a server's part of the model, in bytes. With 0, half of the transient machines always serve. Default
 	// 131072.
 	ServerBytes int `yaml:"server_bytes" job:"zero"`
 }

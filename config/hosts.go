@@ -10,15 +10,15 @@ import (
 
 // Hosts makes a file describe machines that jobs share, instead of a job: docs/hosts.md.
 type Hosts struct {
-	// Keep is how long a host without slots is kept if not paid by the hour. Default 5m.
+	// Keep is how long a host without slots is kept unless it is paid by the hour. Default 5m.
 	Keep time.Duration `yaml:"keep"`
 	// Wait is how long a slot waits for a host before its launch fails. Default 1h.
 	Wait time.Duration `yaml:"wait"`
 	// LossLimit is the share of its speed that a job may lose on a shared host ([serving](hosts.md#serving)). Default 0.1.
 	LossLimit float64 `yaml:"loss_limit"`
-	// Users are [other users](hosts.md#other-users) of this computer, by number, allowed to request slots. Default none.
+	// Users are the numbers of [other users](hosts.md#other-users) of this computer who may request slots. Default none.
 	Users Machines `yaml:"users"`
-	// Door is a folder that they can read: `tierml run --on DOOR`. Default none.
+	// Door is a folder that `users` can read, through which they request slots: `tierml run --on DOOR`. Default none.
 	Door string `yaml:"door"`
 }
 

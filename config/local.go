@@ -12,7 +12,7 @@ import (
 // Local describes the fake cloud: which market it replays, how fast, and how its machines behave.
 type Local struct {
 	// Prices are the recorded spot prices: CSV (`timestamp,zone,instance_type,product,price`), the JSON of `aws ec2
-	// describe-spot-price-history`, or a [price store](prices.md). Default with no `catalog` either, a built-in sample.
+	// describe-spot-price-history`, or a [price store](prices.md). Default a built-in sample, if `catalog` is also missing.
 	Prices string `yaml:"prices" job:"env,path"`
 	// Catalog lists machine types with their on-demand prices: CSV
 	// (`region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour,network`). Missing vCPUs follow from EC2's sizes. Required with
@@ -20,22 +20,22 @@ type Local struct {
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Advisor is a `spot-advisor-data.json` of Amazon's Spot Instance Advisor, for the policy `capacity`. Default none.
 	Advisor string `yaml:"advisor" job:"env,path"`
-	// Rules is the rule book that bills ([cost](cost.md)). Prices of disk, address and traffic may follow the name. Default
+	// Rules is the billing rule book ([cost](cost.md)). Prices of disk, address and traffic may follow the name. Default
 	// `ec2-2017`; `gce-spot` with `provider: gce`.
 	Rules string `yaml:"rules"`
 	// Start is the market time at which the run begins. Required with `prices`.
 	Start time.Time `yaml:"start"`
-	// Speed is the market seconds per wall-clock second. Default 600; 1 for a program in the sample.
+	// Speed is the number of market seconds per wall-clock second. Default 600; 1 for a program in the sample.
 	Speed float64 `yaml:"speed"`
 	// Notice is the warning before an eviction, in wall-clock time. Default 4s; 30s with `provider: gce`.
 	Notice time.Duration `yaml:"notice" job:"zero"`
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`
-	// FlopsPerVCPU is the compute rate to which each vCPU is held, per wall-clock second. Default 400k.
+	// FlopsPerVCPU is the compute rate to which each vCPU is limited, per wall-clock second. Default 400k.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
-	// Capacity is the most machines of a type that a zone has. Default no limits.
+	// Capacity is the maximum number of machines of a type in a zone. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`
-	// Script lists events besides the market's own. Default nothing.
+	// Script lists events in addition to the market's own. Default nothing.
 	Script []Action `yaml:"script"`
 }
 
@@ -52,17 +52,17 @@ const (
 
 // Action is one action of the fake cloud.
 type Action struct {
-	// At is when, counted from `local.start`. Required.
+	// At is the time since `local.start`. Required.
 	At time.Duration `yaml:"at" job:"required,zero"`
-	// Do is what; see below. Required.
+	// Do is the action; see below. Required.
 	Do string `yaml:"do" job:"required"`
-	// Target is which transient machines. Default `oldest`.
+	// Target selects transient machines. Default `oldest`.
 	Target string `yaml:"target"`
 	// Count of machines, with any target but `all`. Default 1.
 	Count int `yaml:"count"`
 	// Of limits the action to a type, a zone, or `zone/type`. Default no limit.
 	Of string `yaml:"of"`
-	// For is how long it lasts; `no-capacity` and `throttle` require it. Default for `slow-start`: to the end.
+	// For is how long the effect lasts; `no-capacity` and `throttle` require it. Default with `slow-start`: until the end.
 	For time.Duration `yaml:"for"`
 	// Boot is the time to start, in wall-clock time, with `slow-start`. Default none.
 	Boot time.Duration `yaml:"boot"`

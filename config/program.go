@@ -25,31 +25,31 @@ type UserProgram struct {
 	Setup string `yaml:"setup"`
 	// Image is a [container image](programs.md#container-images) with bash. Default none: the machine's own system.
 	Image string `yaml:"image"`
-	// Workdir is the folder that programs run in, at most 2 GiB without what its `.tierignore`, or else `.gitignore`, names. Default
+	// Workdir is the folder that programs run in, at most 2 GiB, excluding files that its `.tierignore`, or else `.gitignore`, matches. Default
 	// none: an empty folder.
 	Workdir string `yaml:"workdir"`
-	// Envs are environment variables of setup and program. Default none.
+	// Envs are environment variables for `setup` and the program. Default none.
 	Envs map[string]string `yaml:"envs"`
 	// Secrets are [variables](programs.md#secrets) from the environment of `tierml run` (`env`) or a file (`file`). Default none.
 	Secrets map[string]Secret `yaml:"secrets"`
-	// State is what a program resumes from; see below. Default none: it starts over on every machine.
+	// State is the state that a program resumes from; see below. Default none: it starts over on every machine.
 	State State `yaml:"state"`
 	// Progress is how a program reports its progress; see below. Default none.
 	Progress Progress `yaml:"progress"`
-	// Hours is how long the program, or one task, takes on the first machine of `resources.any_of`, in market time; also `90m`.
-	// Default those of a former run of the same name, or 1.
+	// Hours is how long the program, or one task, takes on the first machine of `resources.any_of`, in market time; also written `90m`. Default that
+	// of an earlier run of the same name, or 1.
 	Hours float64 `yaml:"hours" job:"hours"`
-	// Tasks makes the program an [array](programs.md#one-program-a-gang-or-an-array) of this many; `resources.count` run at a time.
-	// Default none: one program on all machines together.
+	// Tasks makes the program an [array](programs.md#one-program-a-gang-or-an-array) of this many tasks; `resources.count` run at a time. Default
+	// none: one program on all machines.
 	Tasks int `yaml:"tasks"`
 	// Sweep makes trials that differ in their settings; see below. Default none.
 	Sweep Sweep `yaml:"sweep"`
 	// Retries is how often a failed program, or task, is restarted. Default 0.
 	Retries int `yaml:"retries"`
-	// OnLoss what happens to a gang that loses a machine: `restart` restarts all ranks, `replace` [only the lost one](programs.md#elastic-gangs).
+	// OnLoss is what happens when a gang loses a machine: `restart` restarts all ranks, `replace` [only the lost one](programs.md#elastic-gangs).
 	// Default restart.
 	OnLoss string `yaml:"on_loss"`
-	// Coordinator is a program, run by `bash` next to the controller, at which the ranks of a gang with `on_loss: replace` meet: MASTER_ADDR
+	// Coordinator is the rendezvous program of a gang with `on_loss: replace`, run by `bash` next to the controller; ranks reach it at MASTER_ADDR
 	// and MASTER_PORT. Default none.
 	Coordinator string `yaml:"coordinator"`
 	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM. Default none.
@@ -74,9 +74,9 @@ type Secret struct {
 // State is the folder that a program keeps its state in. It is mirrored to the run's store, and is there again before the program
 // starts on another machine.
 type State struct {
-	// Dir is the folder, below the workdir; TIERML_STATE has its full name. Default none.
+	// Dir is the folder, below the workdir; TIERML_STATE has its full path. Default none.
 	Dir string `yaml:"dir"`
-	// Every is the time from one mirroring to the next. Default 10m.
+	// Every is the time between copies to the store. Default 10m.
 	Every time.Duration `yaml:"every"`
 	// Marker is a file that the program writes last: the folder is saved only when no other file is newer. Default none: each file
 	// counts by itself.
@@ -85,11 +85,11 @@ type State struct {
 
 // Progress is how a program reports its progress: in steps, which are whole numbers that grow.
 type Progress struct {
-	// Line is a regular expression for its output; its first group is the step, a second one the loss. Default none.
+	// Line is a regular expression for the program's output; its first group is the step, a second one the loss. Default none.
 	Line string `yaml:"line"`
-	// File holds the step, and perhaps the loss. Default none; TIERML_PROGRESS_FILE always works.
+	// File holds the step and, optionally, the loss. Default none; TIERML_PROGRESS_FILE always works.
 	File string `yaml:"file"`
-	// Of is the step at which the program is done. Default not known.
+	// Of is the step at which the program is done. Default unknown.
 	Of int `yaml:"of"`
 }
 

@@ -124,31 +124,31 @@ func Played() []string { return names(func(p Provider) bool { return p.Play != n
 
 // Installation is what jobs on every real cloud have in common. Blocks embed it.
 type Installation struct {
-	// Installation is where the other settings of this block are: a file, or an address such as `s3://BUCKET/installation.yaml`. What the block
-	// says itself has precedence. Default those of the job server that was started last, where the block has no program.
+	// Installation is the location of the block's other settings: a file, or an address such as `s3://BUCKET/installation.yaml`. The block's own
+	// settings take precedence. Default that of the job server started last, if the block has no program.
 	Installation string `yaml:"installation"`
 	// Region of the machines. Required without AWS_REGION.
 	Region string `yaml:"region"`
-	// Cluster is the mark of the installation's machines, a tag or label. Default `tierml`, shared by all that name none.
+	// Cluster is the tag or label that marks the installation's machines. Default `tierml`, shared by all installations that name none.
 	Cluster string `yaml:"cluster"`
 	// Owner becomes a tag or label of every machine. Default none.
 	Owner string `yaml:"owner"`
-	// Program is what machines run: this program, built for their system. Required.
+	// Program is the `tierml` binary that machines run, built for their system. Required.
 	Program Program `yaml:"program"`
-	// Checkpoints is where splits and checkpoints go. Required without `checkpoint.to`.
+	// Checkpoints is the location of splits and checkpoints. Required without `checkpoint.to`.
 	Checkpoints string `yaml:"checkpoints"`
-	// Catalog lists machine types with their on-demand prices, as `local.catalog`. Default the provider's price list, read once a
+	// Catalog lists machine types with their on-demand prices, like `local.catalog`. Default the provider's price list, read once a
 	// day.
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Disk is the size of a machine's disk. Default 16GB.
 	Disk Memory `yaml:"disk"`
 	// Controller is the job server to which `tierml run` submits. Default: found by its tag or label.
 	Controller Controller `yaml:"controller"`
-	// Listen is the address at which machines reach this controller. Default: this machine's own, at any port.
+	// Listen is the address at which machines reach this controller. Default: this machine's own, on any port.
 	Listen string `yaml:"listen"`
-	// Endpoint is another server of the provider's protocol. Default the provider's own.
+	// Endpoint is another server that speaks the provider's protocol. Default the provider's own.
 	Endpoint string `yaml:"endpoint"`
-	// FlopsPerVCPU is the compute rate of one vCPU in plans. Default 1G.
+	// FlopsPerVCPU is the compute rate of one vCPU that plans assume. Default 1G.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 
 	// What follows is not in the file: how long a machine may wait for its place before it boots; the block's name, which is
@@ -167,9 +167,9 @@ type Manifest map[string]any
 
 // Program is a program to fetch.
 type Program struct {
-	// URL is where it is: `https://HOST/PATH`, or in the provider's store, such as `s3://BUCKET/KEY`. Required.
+	// URL is its location: `https://HOST/PATH`, or in the provider's store, such as `s3://BUCKET/KEY`. Required.
 	URL string `yaml:"url"`
-	// SHA256 is what `sha256sum` prints of it. Required.
+	// SHA256 is its SHA-256 sum, as `sha256sum` prints it. Required.
 	SHA256 string `yaml:"sha256"`
 }
 

@@ -9,18 +9,18 @@ import (
 // Controller is where the job server of an installation is, how people reach it, and what one is made of that `tierml
 // server start` launches.
 type Controller struct {
-	// Instance is its instance id on EC2, its name on Compute Engine. Default: found likewise.
+	// Instance is its instance id on EC2, its name on Compute Engine. Default: found in the same way.
 	Instance string `yaml:"instance"`
 	// Zone is its zone, which Compute Engine's tunnel needs. Default: found with it.
 	Zone string `yaml:"zone"`
-	// URL is its address, where no tunnel is needed. Default: through a tunnel.
+	// URL is its address, if no tunnel is needed. Default: through a tunnel.
 	URL string `yaml:"url"`
-	// Port is where it listens on its own host. Default 7071.
+	// Port is the port that it listens on, on its own host. Default 7071.
 	Port int `yaml:"port"`
-	// Tunnel is the command that opens a tunnel to it, without quotes, with {local}, {port}, {instance}, {zone}, {region} and
+	// Tunnel is the command that opens a tunnel to it, without quoting, with the placeholders {local}, {port}, {instance}, {zone}, {region} and
 	// {project}. Default Session Manager's or Identity-Aware Proxy's.
 	Tunnel string `yaml:"tunnel"`
-	// Token is the command that prints its token, likewise. Default `cat` by the same way.
+	// Token is the command that prints its token, in the same form. Default `cat` over the same connection.
 	Token string `yaml:"token"`
 	// Type of the machine that `tierml server start` buys. Default `t3.small`, or `e2-small`.
 	Type string `yaml:"type"`

@@ -8,7 +8,7 @@ type Sharing struct {
 	Weight float64 `yaml:"weight"`
 	// Priority of the job in a queue: higher goes first. Default 0.
 	Priority int `yaml:"priority"`
-	// Group of the job. Shares are fair among groups first. Default none: jobs without one are a group.
+	// Group of the job. Shares are fair among groups first. Default none: jobs without a group form one.
 	Group string `yaml:"group"`
 	// StartWith is the number of workers that a job with a range begins with ([schedulers](scheduler.md#jobs-that-run)). Default
 	// the largest.

@@ -18,10 +18,10 @@ type Sweep struct {
 	// Envs are a program's settings, each from a list (`[16, 32]`), a range (`0.1..0.9`, `2..8`), or a logarithmic range (`log
 	// 1e-4..1`). Required with `run`.
 	Envs map[string]Choices `yaml:"envs"`
-	// Params are the settings of an application, likewise. Required with `train`.
+	// Params are an application's settings, in the same forms. Required with `train`.
 	Params map[string]Choices `yaml:"params"`
-	// Search is how settings are chosen: `random`, each combination of lists (`grid`), or from earlier trials' losses (`tpe`).
-	// Default random, or grid for lists with up to 16 combinations in all, where `samples` is not given.
+	// Search is how settings are chosen: `random`, every combination of lists (`grid`), or from earlier trials' losses (`tpe`). Default random, or
+	// grid for lists with up to 16 combinations in all, if `samples` is omitted.
 	Search string `yaml:"search"`
 	// Samples is the number of trials with `random` and `tpe`. Default 16.
 	Samples int `yaml:"samples"`
@@ -31,7 +31,7 @@ type Sweep struct {
 	Feedback []Feedback `yaml:"feedback"`
 	// Budget is the most that all trials of an application may cost together. Default no limit.
 	Budget market.USD `yaml:"budget"`
-	// MaxDuration is when, after the first trial's start, all trials of an application stop. Default no limit.
+	// MaxDuration is the time after the first trial's start at which all trials of an application stop. Default no limit.
 	MaxDuration time.Duration `yaml:"max_duration"`
 }
 
@@ -40,7 +40,7 @@ type Choices []string
 
 // Feedback is a comparison of all trials so far. A trial pauses there, with its state saved, until it is certain whether it continues.
 type Feedback struct {
-	// At is the step, or a clock at which the test loss is measured. Required.
+	// At is the step or, for an application, a clock at which the test loss is measured. Required.
 	At int `yaml:"at" job:"required"`
 	// Keep is how many trials continue: those with the lowest loss. Required.
 	Keep int `yaml:"keep" job:"required"`

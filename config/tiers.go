@@ -15,11 +15,11 @@ type Tiers struct {
 	Parameters Quantity `yaml:"parameters"`
 	// Every is the number of steps between exchanges. Default 50.
 	Every int `yaml:"every"`
-	// Rate of the outer SGD. Default 0.7.
+	// Rate is the learning rate of the outer SGD. Default 0.7.
 	Rate float64 `yaml:"rate"`
 	// Momentum of the outer SGD (Nesterov's). Default 0.9.
 	Momentum float64 `yaml:"momentum" job:"zero"`
-	// Transport of deltas to the servers: 4, 2 or 1 byte a parameter. Default `float32`.
+	// Transport is the format of deltas sent to the servers: 4, 2 or 1 bytes per parameter. Default `float32`.
 	Transport string `yaml:"transport"`
 	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. Default false.
 	Deterministic bool `yaml:"deterministic"`

@@ -17,12 +17,12 @@ type Block struct {
 	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line. Default the newest Amazon Linux
 	// 2023.
 	Image string `yaml:"image"`
-	// GPUImage is for jobs that ask for GPUs: an AMI, or `resolve:ssm:` and a parameter of Systems Manager. Default the newest AWS
+	// GPUImage is the image for jobs that request GPUs: an AMI, or `resolve:ssm:` followed by a Systems Manager parameter. Default the newest AWS
 	// Deep Learning Base AMI for Amazon Linux 2023.
 	GPUImage string `yaml:"gpu_image"`
 	// Subnets gives the subnet in each zone. Default the zone's default subnet.
 	Subnets map[string]string `yaml:"subnets"`
-	// SecurityGroups must let machines reach each other and the controller at ports from 1024. Default the default group.
+	// SecurityGroups must let machines reach each other and the controller on ports from 1024 up. Default the default group.
 	SecurityGroups []string `yaml:"security_groups"`
 	// InstanceProfile is the role with which machines read `program` and, without `store_role`, use splits and checkpoints. Default
 	// none.
@@ -30,9 +30,9 @@ type Block struct {
 	// StoreRole is the ARN of a role from which each run gets credentials for its own splits, checkpoints and state only. Default
 	// the machines' own role.
 	StoreRole string `yaml:"store_role"`
-	// Advisor is a file of Amazon's Spot Instance Advisor. Default its page, read once a day.
+	// Advisor is a file of Amazon's Spot Instance Advisor. Default Amazon's page, read once a day.
 	Advisor string `yaml:"advisor" job:"env,path"`
-	// Device is how the image names its root volume. Default `/dev/xvda`.
+	// Device is the image's name for its root volume. Default `/dev/xvda`.
 	Device string `yaml:"device"`
 }
 

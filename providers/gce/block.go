@@ -17,21 +17,21 @@ const Name = "gce"
 // module's output settings.
 type Block struct {
 	config.Installation
-	// Project is the id of the project that pays. Required.
+	// Project is the id of the project that has the machines and pays for them. Required.
 	Project string `yaml:"project"`
 	// Labels are put on every machine and its disk. Default none.
 	Labels map[string]string `yaml:"labels"`
-	// Image is what machines boot from, a Linux with bash and curl. Default the newest Debian 12.
+	// Image is the image that machines boot from, a Linux with bash and curl. Default the newest Debian 12.
 	Image string `yaml:"image"`
-	// GPUImage is for jobs that ask for GPUs. Default the newest Deep Learning VM image with CUDA 12.9 and driver 580.
+	// GPUImage is the image for jobs that request GPUs. Default the newest Deep Learning VM image with CUDA 12.9 and driver 580.
 	GPUImage string `yaml:"gpu_image"`
 	// Network of the machines, unless `subnetwork` names it. Default `default`.
 	Network string `yaml:"network"`
-	// Subnetwork in which machines reach each other and the controller at ports from 1024. Default the network's own.
+	// Subnetwork in which machines reach each other and the controller on ports from 1024 up. Default the network's own.
 	Subnetwork string `yaml:"subnetwork"`
 	// NetworkTags are matched by firewall rules. Default none.
 	NetworkTags []string `yaml:"network_tags"`
-	// ExternalIP gives machines public addresses. Without, the subnetwork needs Private Google Access. Default false.
+	// ExternalIP gives machines public addresses. Without them, the subnetwork needs Private Google Access. Default false.
 	ExternalIP bool `yaml:"external_ip"`
 	// ServiceAccount is the account with which machines read `program` and, without `store_tokens`, use splits and checkpoints. Default
 	// none.
@@ -39,13 +39,13 @@ type Block struct {
 	// StoreTokens gives each run's machines tokens of the job server's account for its own splits, checkpoints and state only.
 	// Default false: they use their own account.
 	StoreTokens bool `yaml:"store_tokens"`
-	// Prices are Spot prices, as `local.prices`. Default Compute Engine's, or its price list.
+	// Prices are Spot prices, like `local.prices`. Default Compute Engine's, or its price list.
 	Prices string `yaml:"prices" job:"env,path"`
 	// DiskType is the disk's type. Default `pd-balanced`.
 	DiskType string `yaml:"disk_type"`
-	// SecureBoot lets machines run signed kernels and drivers only. Default true; false for jobs that ask for GPUs.
+	// SecureBoot lets machines run only signed kernels and drivers. Default true; false for jobs that request GPUs.
 	SecureBoot bool `yaml:"secure_boot" job:"zero"`
-	// ExtraNotice is warning beyond 30 seconds for Spot machines, in wall-clock time. Default none.
+	// ExtraNotice is the warning time beyond 30 seconds for Spot machines, in wall-clock time. Default none.
 	ExtraNotice time.Duration `yaml:"extra_notice"`
 }
 

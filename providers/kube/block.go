@@ -32,47 +32,47 @@ const (
 // Block is what a job needs to know of a cluster. docs/job.md lists its fields.
 type Block struct {
 	config.Installation
-	// Namespace is that of everything that a run makes. Default `tierml`.
+	// Namespace is the namespace of everything that a run creates. Default `tierml`.
 	Namespace string `yaml:"namespace"`
-	// Kubeconfig is the file that says how the cluster is reached. Default `KUBECONFIG`, `~/.kube/config`, or in a pod its service account.
+	// Kubeconfig is the file that describes access to the cluster. Default `KUBECONFIG`, `~/.kube/config`, or in a pod its service account.
 	Kubeconfig string `yaml:"kubeconfig" job:"env,path"`
-	// Context is one of the kubeconfig. Default its current one.
+	// Context is a context of the kubeconfig. Default its current context.
 	Context string `yaml:"context"`
-	// Image is that of the pods, which has this program as `/tierml` (`make image`). Required.
+	// Image is the pods' image, which contains the `tierml` binary as `/tierml` (`make image`). Required.
 	Image string `yaml:"image"`
-	// ServiceAccount is that with which pods, without `store_role` and `store_tokens`, read splits and checkpoints. Default the
+	// ServiceAccount is the account with which pods, without `store_role` and `store_tokens`, read splits and checkpoints. Default the
 	// namespace's own.
 	ServiceAccount string `yaml:"service_account"`
-	// StoreRole is as `ec2.store_role`, for `checkpoints` in S3: the job server assumes it for each run. Default `service_account`, for all runs.
+	// StoreRole is like `ec2.store_role`, for `checkpoints` in S3: the job server assumes it for each run. Default `service_account`, for all runs.
 	StoreRole string `yaml:"store_role"`
-	// StoreTokens is as `gce.store_tokens`, for `checkpoints` in Google's store. Default `false`: `service_account`, for all runs.
+	// StoreTokens is like `gce.store_tokens`, for `checkpoints` in Google's store. Default `false`: `service_account`, for all runs.
 	StoreTokens bool `yaml:"store_tokens"`
-	// PriorityClass is that of reliable pods. Default none.
+	// PriorityClass is the priority class of reliable pods. Default none.
 	PriorityClass string `yaml:"priority_class"`
-	// CPU is how many vCPUs a pod requests, and may use. Default those of the smallest type that the job names, less one for the node.
+	// CPU is the number of vCPUs that a pod requests and may use. Default that of the smallest type that the job names, minus one for the node.
 	CPU int `yaml:"cpu"`
-	// Memory is what a pod requests, and may use. Default three quarters of the memory of the smallest type that the job names.
+	// Memory is the memory that a pod requests and may use. Default three quarters of the memory of the smallest type that the job names.
 	Memory config.Memory `yaml:"memory"`
-	// Resources are extended resources that a pod requests. Default the GPUs that the job asks for, as `nvidia.com/gpu`.
+	// Resources are extended resources that a pod requests. Default the GPUs that the job requests, as `nvidia.com/gpu`.
 	Resources map[string]int `yaml:"resources"`
 	// Pod is merged into each pod: labels, tolerations, node selectors, pull secrets, volumes (docs/kubernetes.md). Default nothing.
 	Pod config.Manifest `yaml:"pod"`
-	// Nodes says by which labels spot nodes are known: `karpenter`, `gke`, `eks` (managed node groups), or `plain`: all nodes are alike.
-	// Default by the nodes' labels, as that of `region`.
+	// Nodes says which labels mark spot nodes: those of `karpenter`, `gke`, `eks` (managed node groups), or none with `plain`: all nodes are equal.
+	// Default derived from the nodes' labels, like that of `region`.
 	Nodes string `yaml:"nodes"`
-	// Queue is the local queue of Kueue whose quota pods wait for. Default none.
+	// Queue is the Kueue local queue whose quota pods wait for. Default none.
 	Queue string `yaml:"queue"`
-	// Gang has Kueue admit the pods of a launch together or not at all, as a pod group. Default `false`.
+	// Gang makes Kueue admit the pods of a launch together or not at all, as a pod group. Default `false`.
 	Gang bool `yaml:"gang"`
 	// Wait is how long a pod may wait for a node or for quota, beyond ten minutes. Default `20m`.
 	Wait time.Duration `yaml:"wait" job:"zero"`
-	// Notice is a pod's grace period, also assumed when a node goes. Default `15s`.
+	// Notice is a pod's grace period, and the assumed notice when a node ends. Default `15s`.
 	Notice time.Duration `yaml:"notice"`
-	// Spot is what an hour of a pod costs on spot nodes. Default its share of its node by `prices`.
+	// Spot is the hourly cost of a pod on spot nodes. Default its share of the node's price in `prices`.
 	Spot market.USD `yaml:"spot"`
-	// OnDemand is what an hour of a pod costs on other nodes. Default its share of its node by `catalog`.
+	// OnDemand is the hourly cost of a pod on other nodes. Default its share of the node's price in `catalog`.
 	OnDemand market.USD `yaml:"on_demand"`
-	// Prices are nodes' spot prices, as `local.prices`. Default none.
+	// Prices are nodes' spot prices, like `local.prices`. Default none.
 	Prices string `yaml:"prices" job:"env,path"`
 	// PricesOf names the cloud of `prices`: `ec2` or `gce`. Default `ec2`.
 	PricesOf string `yaml:"prices_of"`
