@@ -130,7 +130,7 @@ func Open(cfg Config) (*Manager, error) {
 	}
 	release, err := rundir.HoldUntil(home)
 	if err != nil {
-		return nil, fmt.Errorf("another job server has the directory %s: end it, or name another --directory", home)
+		return nil, fmt.Errorf("another job server uses the directory %s: end it, or name another --directory", home)
 	}
 	m := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{}, decided: map[limited]budget.Decision{},
 		inputs: inputs{cfg: cfg, dir: filepath.Join(home, inputsDir)}, release: release}

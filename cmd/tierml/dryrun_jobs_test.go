@@ -92,19 +92,19 @@ func TestDryRunOfArrivals(t *testing.T) {
 		t.Errorf("--fixed=mean: %s", out)
 	}
 	for want, wrong := range map[string][]string{
-		"choose one by --group: mine, other":               {jobs, "--runtimes", times, "--hosts", "4x4"},
-		"the virtual clusters are mine, other":             {jobs, "--runtimes", times, "--group", "none", "--hosts", "4x4"},
-		"does not have run times: name some by --runtimes": {jobs, "--group", "mine", "--hosts", "4x4"},
-		"What do the jobs run on?":                         {jobs, "--group", "mine", "--runtimes", times},
-		"did you mean fifo?":                               {"sweep:12:3m", "--scheduler", "fifa"},
-		"write sweep:TRIALS:APART":                         {"sweep:12"},
-		"it is for sweeps":                                 {jobs, "--group", "mine", "--runtimes", times, "--hosts", "4x4", "--scheduler", "asha"},
-		"needs --catalog":                                  {jobs, "--group", "mine", "--runtimes", times, "--prices", prices},
-		"write --fixed or --fixed=mean":                    {"sweep:12:3m", "--fixed=most of it"},
-		"write COUNTxVCPUS":                                {"sweep:12:3m", "--hosts", "10"},
-		"buys for one job by kill and restart":             {jobs, "--group", "mine", "--runtimes", times, "--prices", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32", "--policy", "deadline"},
-		"leave the job file out":                           {"sweep:12:3m", "job.yaml"},
-		"neither Philly's":                                 {times},
+		"choose one by --group: mine, other":          {jobs, "--runtimes", times, "--hosts", "4x4"},
+		"the virtual clusters are mine, other":        {jobs, "--runtimes", times, "--group", "none", "--hosts", "4x4"},
+		"has no run times: give them with --runtimes": {jobs, "--group", "mine", "--hosts", "4x4"},
+		"What do the jobs run on?":                    {jobs, "--group", "mine", "--runtimes", times},
+		"did you mean fifo?":                          {"sweep:12:3m", "--scheduler", "fifa"},
+		"write sweep:TRIALS:APART":                    {"sweep:12"},
+		"it is for sweeps":                            {jobs, "--group", "mine", "--runtimes", times, "--hosts", "4x4", "--scheduler", "asha"},
+		"needs --catalog":                             {jobs, "--group", "mine", "--runtimes", times, "--prices", prices},
+		"write --fixed or --fixed=mean":               {"sweep:12:3m", "--fixed=most of it"},
+		"write COUNTxVCPUS":                           {"sweep:12:3m", "--hosts", "10"},
+		"buys for one job by kill and restart":        {jobs, "--group", "mine", "--runtimes", times, "--prices", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32", "--policy", "deadline"},
+		"leave the job file out":                      {"sweep:12:3m", "job.yaml"},
+		"neither Philly's":                            {times},
 	} {
 		code, _, errOut := sharedJobs(wrong...)
 		if code != cli.ExitUsage || !strings.Contains(strings.ToLower(errOut), strings.ToLower(want)) {

@@ -213,7 +213,7 @@ func TestLaptopIsClosed(t *testing.T) {
 	}
 
 	says(laptop("run", "-y", "job.yaml").wait(cli.ExitUsage), "cluster prod in us-west-1 has no job server", "tierml server start job.yaml", "tierml run --here job.yaml")
-	says(laptop("server", "start", "-y", "job.yaml").wait(0), "Starts an on-demand c3.large in us-west-1a of EC2", "$0.12 an hour", "The job server is there.")
+	says(laptop("server", "start", "-y", "job.yaml").wait(0), "Starts an on-demand c3.large in us-west-1a of EC2", "$0.12 an hour", "The job server is ready.")
 	says(laptop("server", "start", "-y", "job.yaml").wait(cli.ExitUsage), "cluster prod has a job server: i-")
 	s.write("bare.yaml", "run: echo hello\ncloud: ec2\n")
 	says(laptop("plan", "bare.yaml").wait(0), "ec2: the installation of", filepath.Join("controllers", "ec2-us-west-1-prod", "installation.yaml"))

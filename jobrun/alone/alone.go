@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options, job *config.Job, out, errOut io.Writer)
 	}
 	if o.Output == "" {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(place.model), rundir.JobFile), job.Resolved(), 0o644); err != nil {
-			return fmt.Errorf("keeping the job: %w", err)
+			return fmt.Errorf("storing the job: %w", err)
 		}
 	}
 	trainer, how, err := o.trainer(program, dataset.Splits, job.Seed, splits.Open)

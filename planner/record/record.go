@@ -57,15 +57,15 @@ func Of(entries func(yield func(journal.Entry, error) bool), report *cost.Report
 func Append(path string, e Entry) error {
 	text, err := json.Marshal(e)
 	if err != nil {
-		return fmt.Errorf("keeping the plan's outcome: %w", err)
+		return fmt.Errorf("storing the plan's outcome: %w", err)
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("keeping the plan's outcome: %w", err)
+		return fmt.Errorf("storing the plan's outcome: %w", err)
 	}
 	_, err = file.Write(slices.Concat([]byte("\n"), text, []byte("\n")))
 	if err = errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("keeping the plan's outcome: %w", err)
+		return fmt.Errorf("storing the plan's outcome: %w", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-"""A program whose result depends on every number that it has drawn."""
+"""A program whose result depends on every random number that it has drawn."""
 
 import os
 import random

@@ -21,7 +21,7 @@ class Batches(unittest.TestCase):
         orders = [data[0, 0], data[0, 1], data[1, 0], tierml.Batches(range(1000), 1000, seed=2)[0, 0]]
         for a, b in itertools.combinations(orders, 2):
             self.assertLess(sum(x == y for x, y in zip(a, b)), 10)
-        # Neighbours are torn apart, and ends are no different from the middle.
+        # Neighbours are separated, and the ends do not differ from the middle.
         self.assertLess(sum(abs(x - y) == 1 for x, y in zip(orders[0], orders[0][1:])), 10)
         self.assertTrue(400 < sum(orders[0][:200]) / 200 < 600)
 
@@ -29,7 +29,7 @@ class Batches(unittest.TestCase):
         self.assertEqual(tierml.Batches(range(10), 5, seed=7)[0, 0], FIRST)
 
     def test_killed_at_random_on_any_number_of_ranks(self):
-        """200 lives of 1 to 8 ranks, each killed at a random step, some with steps repeated: what counts is as undisturbed."""
+        """200 lives of 1 to 8 ranks, each killed at a random step, some with steps repeated: the counted steps equal those of an undisturbed run."""
         n, size, steps = 501, 32, 400
         undisturbed = tierml.Batches(range(n), size, seed=5)
         want = [undisturbed[0, s] for s in range(steps)]
@@ -43,7 +43,7 @@ class Batches(unittest.TestCase):
             for step in range(kept, done):
                 got[step] = list(itertools.chain.from_iterable(next(loader) for loader in loaders))
                 self.assertEqual(got[step], list(itertools.chain.from_iterable(data.of(step, k, ranks) for k in range(ranks))))
-            kept = done if r.random() < 0.7 else max(kept, done - r.randint(0, 3))  # the others are done again
+            kept = done if r.random() < 0.7 else max(kept, done - r.randint(0, 3))  # the others are repeated
         self.assertEqual([got[s] for s in range(steps)], want)
         stream = list(itertools.chain.from_iterable(got[s] for s in range(steps)))
         for epoch in range(len(stream) // n):

@@ -19,7 +19,7 @@ JOB = {"every": 4, "rate": 0.7, "momentum": 0.9, "transport": "float32", "steps"
 
 
 class Agent(threading.Thread):
-    """An agent that gives rounds of four steps, whose rows are the round's number, and keeps what comes back."""
+    """An agent that issues rounds of four steps, with the round's number as rows, and stores the deliveries."""
 
     def __init__(self, folder, rounds, word=lambda step: 0, **job):
         super().__init__(daemon=True)
@@ -159,11 +159,11 @@ class DiLoCo(unittest.TestCase):
                     run.export(path)
                     model["w"] += 1
         agent.join(10)
-        self.assertEqual([m["steps"] for m in agent.heard if m["type"] == "push"], [2])  # the step ends, and counts
+        self.assertEqual([m["steps"] for m in agent.heard if m["type"] == "push"], [2])  # the step finishes, and counts
         self.assertEqual(agent.deltas[0].tolist(), [-1] * 3)
         with open(path, "rb") as f:
             text = f.read()
-        self.assertEqual(np.frombuffer(text[-12:], "<f4").tolist(), [2] * 3)  # the model of the step, whole
+        self.assertEqual(np.frombuffer(text[-12:], "<f4").tolist(), [2] * 3)  # the complete model of the step
         self.assertEqual([n for n in os.listdir(self.folder.name) if n.endswith(".tmp")], [])
 
     def test_infinite_constants_do_not_move(self):

@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Place:
-    """The files by which a machine and its program know of each other."""
+    """The files through which a machine and its program communicate."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -116,7 +116,7 @@ class Reporting(Case):
 
 
 class Attributes:
-    """Like an estimator of scikit-learn: what it has learned are its attributes."""
+    """Like a scikit-learn estimator: its attributes are what it has learned."""
 
     def __init__(self):
         self.coef_ = numpy.zeros((50, 50))
@@ -178,7 +178,7 @@ class Keeping(Case):
             with open(os.path.join(folders[0], "arrays"), "rb") as f:
                 files.append(f.read())
         changed = [i for i in range(0, len(files[0]), 1 << 20) if files[0][i : i + (1 << 20)] != files[1][i : i + (1 << 20)]]
-        self.assertEqual(changed, [0, 1 << 20])  # of 10 MiB, the 2 of what was trained
+        self.assertEqual(changed, [0, 1 << 20])  # of 10 MiB, the 2 that were trained
 
     def test_half_a_snapshot(self):
         os.makedirs(os.path.join(self.place.state, "tierml-snapshot.tmp"))
@@ -221,7 +221,7 @@ class Keeping(Case):
             other = numpy.zeros(1 << 16)
             tierml.keep(other).__exit__()
             self.assertEqual((other.min(), other.max()), (1, 1))
-            kept.done()  # the round that was asked for meanwhile
+            kept.done()  # the round that was requested meanwhile
             kept._wait()
         self.assertEqual(self.place.kept(), {"round": 2, "step": 10})
 
@@ -261,7 +261,7 @@ class Keeping(Case):
 
 
 class Disturbed(Case):
-    """Starts a program again and again until it has ended."""
+    """Restarts a program until it has ended."""
 
     def undisturbed(self, script, steps):
         with tempfile.TemporaryDirectory() as folder:
@@ -274,7 +274,7 @@ class Disturbed(Case):
             return hashlib.sha256(f.read()).hexdigest()
 
     def disturb(self, script, steps, pauses, warned):
-        """Start again until it ends; return how often each step was done."""
+        """Restart until it ends; return how often each step was done."""
         number, before, ends = 0, 0, random.Random(4)
         for life in range(100):
             try:
@@ -313,7 +313,7 @@ class Disturbed(Case):
 
 
 class Interrupted(Disturbed):
-    """The same bytes at the end, whatever happened on the way."""
+    """The same bytes at the end, regardless of interruptions."""
 
     def test_warned(self):
         done = self.disturb("numbers_of.py", 40, [11, 14], warned=True)

@@ -1,4 +1,4 @@
-"""What needs torch: python3 -m unittest tests.test_torch"""
+"""Tests that need torch: python3 -m unittest tests.test_torch"""
 
 import json
 import os
@@ -34,13 +34,13 @@ class Torch(test_tierml.Disturbed):
         ]
         try:
             until(lambda: all(p.kept()["step"] >= 0 for p in places), "both ranks")
-            places[1].write("save", "1\n")  # only one machine asks, yet both have the snapshot
+            places[1].write("save", "1\n")  # only one machine requests it, yet both have the snapshot
             until(lambda: all(p.kept()["round"] == 1 for p in places), "both snapshots")
             self.assertEqual(places[0].kept(), places[1].kept())
             places[0].write("notice", json.dumps({"kind": "eviction", "seconds": 30}))
             self.assertEqual(children[0].wait(60), 143)
             until(lambda: places[1].kept()["round"] > 1, "the last snapshot")
-            self.assertIsNone(children[1].poll())  # its machine stays; it ends when it is asked to
+            self.assertIsNone(children[1].poll())  # its machine stays; it ends on request
             places[1].write("notice", json.dumps({"kind": "stop", "seconds": 30}))
             self.assertEqual(children[1].wait(60), 143)
             self.assertEqual(places[0].kept(), places[1].kept())
@@ -51,7 +51,7 @@ class Torch(test_tierml.Disturbed):
 
 
 class Tensors(unittest.TestCase):
-    """What DiLoCo takes of a module."""
+    """The tensors that DiLoCo takes from a module."""
 
     def refused(self, why, model):
         with self.assertRaisesRegex(TypeError, why):

@@ -1,4 +1,4 @@
-"""A small transformer that learns to continue a text, with dropout, AdamW and a schedule of rates."""
+"""A small transformer that learns to continue a text, with dropout, AdamW and a learning-rate schedule."""
 
 import os
 import sys

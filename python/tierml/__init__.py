@@ -1,6 +1,5 @@
-"""What a program on TierML's machines can ask and say: notices, progress, and a state that survives its machine.
-
-Everything also works where TierML is not: notice() is None, progress() does nothing, and keep() keeps nothing.
+"""The interface between a program and TierML's machines: notices, progress, and a state that survives its machine. Without TierML everything still
+works: notice() is None, progress() does nothing, and keep() saves nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __version__ = "0.1.0"
 
 
 def resumed() -> bool:
-    """Whether this program continues from a state that was saved."""
+    """Whether this program continues from a saved state."""
     return os.environ.get("TIERML_RESUMED") == "1"
 
 
@@ -27,22 +26,22 @@ def state() -> str | None:
 
 
 def rank() -> int:
-    """Which machine of the gang this is, from 0."""
+    """This machine's rank in the gang, from 0."""
     return int(os.environ.get("TIERML_RANK", "0"))
 
 
 def ranks() -> int:
-    """How many machines the gang has; 1 without a gang."""
+    """The gang's number of machines; 1 without a gang."""
     return int(os.environ.get("TIERML_RANKS", "1"))
 
 
 def task() -> int | None:
-    """Which item of the array this is, from 0; None without `tasks`."""
+    """This item's number in the array, from 0; None without `tasks`."""
     return _number("TIERML_TASK")
 
 
 def tasks() -> int | None:
-    """How many items the array has; None without `tasks`."""
+    """The array's number of items; None without `tasks`."""
     return _number("TIERML_TASKS")
 
 

@@ -1,6 +1,6 @@
 """Batches as a function of the step: a program that resumes at a step continues with the data of that step.
 
-Nothing here has a state. The order of an epoch is a permutation that is computed for each position, so no list of all examples is kept.
+Nothing here has state. The order of an epoch is a permutation that is computed for each position, so no list of all examples is stored.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _ROUNDS = 6
 
 
 def _mix(x: int) -> int:
-    """A bijection of 64-bit numbers in which each bit of the argument changes half of the result's (splitmix64's)."""
+    """A bijection of 64-bit numbers in which each bit of the argument changes half of the result's bits (splitmix64's)."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)
 
 
 class _Order:
-    """A permutation of range(n): a Feistel network on the next larger power of four, and again until the result is below n."""
+    """A permutation of range(n): a Feistel network on the next larger power of four, repeated until the result is below n."""
 
     def __init__(self, n: int, *key: int) -> None:
         self.n = n
@@ -59,7 +59,7 @@ def _collate(examples: list[Any]) -> Any:
 
 
 class Dataset(Protocol):
-    """Anything with a length that gives examples by index: a list, an array, a torch Dataset."""
+    """Anything with a length that returns examples by index: a list, an array, a torch Dataset."""
 
     def __len__(self) -> int: ...
 
@@ -74,9 +74,10 @@ class Batches:
             for step in kept.steps(1000):
                 x, y = data[0, step]
 
-    The dataset has a length and gives examples by index. Each example comes once an epoch; a batch at an epoch's end continues with the next epoch, so all
-    have `size` examples. Each replica has an order of its own. Examples of shape [a, b] become a batch of shape [size, a, b], a torch tensor if torch is imported,
-    tuples and dicts of such the same of batches; `collate` is another function from the list of examples to the batch.
+    The dataset has a length and returns examples by index. Each example occurs once per epoch; a batch at an epoch's end continues with the next
+    epoch, so all batches have `size` examples. Each replica has its own order. Examples of shape [a, b] become a batch of shape [size, a, b], a torch
+    tensor if torch is imported; tuples and dicts of them become tuples and dicts of batches. `collate` replaces this function from a list of examples
+    to a batch.
     """
 
     def __init__(self, dataset: Dataset, size: int, *, seed: int, collate: Callable[[list[Any]], Any] | None = None) -> None:
@@ -97,7 +98,7 @@ class Batches:
         order = self._orders.get((replica, epoch))
         if order is None:
             if len(self._orders) > 16:
-                self._orders = {}  # replaced as a whole: other threads may read the old one
+                self._orders = {}  # replaced atomically: other threads may read the old one
             order = self._orders[replica, epoch] = _Order(len(self.dataset), self.seed, replica, epoch)
         return order
 
@@ -110,7 +111,7 @@ class Batches:
         return self._examples(self.indices(replica, step))
 
     def of(self, step: int, rank: int, ranks: int) -> Any:
-        """A rank's part of a step's batch. The parts of all ranks are the batch, whose examples do not depend on the number of ranks."""
+        """A rank's part of a step's batch. All ranks' parts make up the batch, whose examples do not depend on the number of ranks."""
         return self._examples(self.part(step, rank, ranks))
 
     def part(self, step: int, rank: int, ranks: int) -> list[int]:
@@ -120,7 +121,7 @@ class Batches:
         return self.indices(0, step)[self.size * rank // ranks:self.size * (rank + 1) // ranks]
 
     def loader(self, first: int, workers: int = 0, *, replica: int = 0, rank: int = 0, ranks: int = 1) -> Iterator[Any]:
-        """Batches from a step on, without end, fetched ahead by `workers` threads."""
+        """Endless batches from a step on, prefetched by `workers` threads."""
         def batch(step: int) -> Any:
             return self.of(step, rank, ranks) if ranks > 1 else self[replica, step]
 

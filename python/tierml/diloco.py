@@ -1,7 +1,7 @@
-"""DiLoCo: replicas of a model that train by themselves for a while, and are averaged by TierML's parameter servers.
+"""DiLoCo: replicas of a model that train independently for a while; TierML's parameter servers average them.
 
-The script is started on every machine. A round is `every` steps: before it the replica takes the model that all have, after it, or at an
-eviction notice, it delivers what it has moved by. Without TierML the same script is a plain loop. wire.md has the protocol.
+The script runs on every machine. A round is `every` steps: before it, the replica takes the common model; after it, or at an eviction notice, the
+replica delivers its change. Without TierML the same script is a plain loop. wire.md has the protocol.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:  # neither is needed to import the package
 VERSION = 1
 _PAGE = 4096
 _WORK, _DELIVER, _LEAVE = 0, 1, 2  # the first word of the shared memory
-_BLOCK = 1 << 16  # floats that fit a core's cache several times
+_BLOCK = 1 << 16  # floats; a core's cache holds several blocks
 
-_in_use = False  # a process has one context
+_in_use = False  # a process has at most one context
 
 
 class Stateful(Protocol):
-    """What DiLoCo needs of an optimizer: all of torch's have it."""
+    """The methods of an optimizer that DiLoCo needs: all of torch's have them."""
 
     def state_dict(self) -> Any: ...
 
@@ -43,7 +43,7 @@ class Stateful(Protocol):
 
 
 class DiLoCo:
-    """A context in which a module's parameters are exchanged with the other replicas.
+    """A context in which the replicas exchange a module's parameters.
 
         with tierml.DiLoCo(model, optimizer, every=50) as run:
             for step in run.steps(20_000):
@@ -53,11 +53,12 @@ class DiLoCo:
                 run.progress(loss)
 
     `module` is a torch module, or a dict of float numpy arrays, which are changed in place. Parameters that are not frozen, and float buffers of
-    the state_dict, travel as float32; integer buffers stay as each replica has them. `optimizer` is needed with `inner="reset"` only: its state is then fresh in each round, as
-    deterministic jobs have it. `every` (steps of a round), `rate`, `momentum` and `transport` are the job file's; given here too, they must be equal.
+    the state_dict, travel as float32; integer buffers stay local to each replica. `optimizer` is needed only with `inner="reset"`: its state is then
+    fresh in each round, as in deterministic jobs. `every` (steps of a round), `rate`, `momentum` and `transport` come from the job file; if also
+    given here, they must be equal.
 
-    Within steps(), `step` is the step at hand, from 0 and as counted in the whole run, `round` the round that it is in, from 1, `replica` which of the
-    `replicas` this machine is, from 0.
+    Within steps(), `step` is the current step, counted from 0 over the whole run, `round` its round, from 1, and `replica` this machine's number
+    among the `replicas`, from 0.
     """
 
     replica: int
@@ -118,7 +119,7 @@ class DiLoCo:
             self._link = None
 
     def steps(self, n: int | None = None) -> Iterator[int]:
-        """The steps of this replica, from where all stand to n - 1; on TierML n may be left out, as the job file has it."""
+        """The steps of this replica, from the common progress to n - 1; on TierML n may be omitted, as the job file has it."""
         if self._link is None:
             if n is None:
                 raise ValueError("tierml.DiLoCo: without TierML say how many steps: steps(1000)")
@@ -141,7 +142,7 @@ class DiLoCo:
         fresh = copy.deepcopy(self._optimizer.state_dict()) if reset and self._optimizer is not None else None
         self.replicas, self._every = job["replicas"], job["every"]
         finite = _numpy().isfinite(began)
-        constant = None if finite.all() else ~finite  # such values stay as they are, or the agent refuses them
+        constant = None if finite.all() else ~finite  # such values stay unchanged, or the agent refuses them
         while True:
             order = link.pull()
             if order is None:
@@ -164,7 +165,7 @@ class DiLoCo:
             link.push(order, done, sum(losses), len(losses))
 
     def _same(self) -> list[_Tensor]:
-        """The module's tensors as they are now, which the script may have replaced, but not by others than those of the hello."""
+        """The module's present tensors: the script may have replaced them, but they must match those of the hello."""
         tensors = _tensors(self._module)
         if [t.kind for t in tensors] == [t.kind for t in self._tensors]:
             return tensors
@@ -191,13 +192,13 @@ class DiLoCo:
         return job
 
     def progress(self, loss: SupportsFloat | None = None) -> None:
-        """Say what a step's loss was: a number, or a tensor of one element, which is read at the round's end, so that a GPU does not wait."""
+        """Report a step's loss: a number, or a tensor of one element, which is read at the round's end, so that a GPU does not wait."""
         if loss is not None:
             self._losses.append(loss.detach() if hasattr(loss, "detach") else float(loss))
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the present model as safetensors, with torch's names and shapes: floats as F32, whole numbers as I64. The file is there as a whole
-        or not at all."""
+        """Write the present model as safetensors, with torch's names and shapes: floats as F32, whole numbers as I64. The file is written
+        atomically."""
         entries = _entries(self._module)
         header, at = {}, 0
         for name, kind, shape, read in entries:
@@ -220,7 +221,7 @@ class DiLoCo:
         return flat
 
     def _load(self, began: Floats, rows: Floats) -> None:
-        """Makes the model what all replicas have: what it began as, and what it has moved by since."""
+        """Sets the model to the common one: its initial values plus all changes since."""
         np, at = _numpy(), 0
         for t in self._tensors:
             values = t.get()
@@ -229,7 +230,7 @@ class DiLoCo:
             at += t.size
 
     def _move(self, began: Floats, constant: npt.NDArray[np.bool_] | None, rows: Floats, delta: Floats) -> None:
-        """Puts into delta what the model has moved by since _load, as a gradient: before less after."""
+        """Stores the model's change since _load in delta, as a gradient: before minus after."""
         np, at = _numpy(), 0
         for t in self._tensors:
             values = t.get()
@@ -250,7 +251,7 @@ def _tensors(module: Any) -> list[_Tensor]:
 
 
 class _Tensor:
-    """A tensor that travels. get returns its values as a flat array of floats, in the tensor's own memory if that can be; put makes it such values."""
+    """A tensor that travels. get returns its values as a flat array of floats, in the tensor's own memory if possible; put sets them."""
 
     def __init__(self, name: str, dtype: Any, shape: Any, get: Callable[[], Any], put: Callable[[Any], None]) -> None:
         self.name, self.kind, self.get, self.put = name, (name, dtype, shape), get, put
@@ -312,7 +313,7 @@ def _torch_tensors(module: Any) -> list[_Tensor]:
     seen: set[int] = set()
     for name, p in [*module.named_parameters(), *module.named_buffers()]:
         if id(p) in seen or name not in kept or isinstance(p, torch.nn.Parameter) and not p.requires_grad:
-            continue  # shared, made anew by every process, or frozen
+            continue  # shared, recomputed by every process, or frozen
         seen.add(id(p))
         if p.is_complex():
             raise TypeError(f"tierml.DiLoCo: {name} is complex: keep its real and imaginary parts as two parameters")
@@ -338,7 +339,7 @@ def _entries(module: Any) -> list[tuple[str, str, list[int], Callable[[], bytes]
     for name, t in sorted((module if isinstance(module, dict) else module.state_dict()).items()):
         torch = hasattr(t, "detach")
         if not torch and not isinstance(t, np.ndarray):
-            continue  # a state that is no tensor has no place in the file
+            continue  # the file cannot hold state other than tensors
         floats = t.is_floating_point() if torch else t.dtype.kind == "f"
 
         def read(t: Any = t, torch: bool = torch, form: str = "<f4" if floats else "<i8") -> bytes:
@@ -366,7 +367,7 @@ class _Link:
         self._pushed = b""
 
     def _receive(self) -> dict[str, Any] | None:
-        """The next message; None when the agent is gone."""
+        """The next message; None if the agent has ended."""
         while b"\n" not in self._rest:
             part = self._socket.recv(1 << 16)
             if not part:
@@ -405,7 +406,7 @@ class _Link:
         return int(self._words[0])
 
     def pull(self) -> dict[str, Any] | None:
-        """The next round; None when there is none."""
+        """The next round; None if there is none."""
         self._send(b'{"type":"pull"}\n')
         order = self._receive()
         if order is None or order.get("why"):
@@ -413,7 +414,7 @@ class _Link:
         return None if order["type"] == "bye" else order
 
     def push(self, order: dict[str, Any], steps: int, loss: float, losses: int) -> None:
-        """The delta is in the memory. It is sent along with what follows, which it always does."""
+        """The delta is in shared memory. The next message, which always follows, carries it."""
         text = f'{{"type":"push","round":{order["round"]},"number":{order["number"]},"steps":{steps},"loss":{loss!r},"losses":{losses}}}\n'
         self._pushed = text.encode()
 

@@ -1,8 +1,8 @@
 """Snapshots of a program's objects at step boundaries.
 
-A snapshot is a folder of two files: `graph`, a pickle of the objects without their large arrays, and `arrays`, the arrays' bytes one behind the
-other, always at the same places as long as shapes stay. So of a snapshot only the parts that changed need to be sent. Between two steps it is only
-copied in memory; a thread writes the copy to a folder beside and renames that: it is there as a whole or not at all.
+A snapshot is a folder of two files: `graph`, a pickle of the objects without their large arrays, and `arrays`, the arrays' bytes one after the other,
+at the same offsets as long as shapes stay the same. Only the changed parts of a snapshot therefore need to be sent. Between two steps it is only
+copied in memory; a thread writes the copy to a temporary folder and renames that, so a snapshot appears atomically.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import IO, Any, Callable, Iterator
 
 from . import reporting
 
-_ALIGN = 64  # bytes; arrays begin at multiples
+_ALIGN = 64  # bytes; arrays begin at multiples of this
 _SMALL = 1 << 10  # bytes; smaller arrays are pickled
 _LARGE = 1 << 20  # bytes; larger arrays are copied by two threads
 _NOTICE = (1 << 62) - 1  # the round of the last snapshot, larger than any other
@@ -67,7 +67,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Memory:
-    """A file in memory, to which the same sizes are written each time: its memory is used again, and that is most of the time a copy takes."""
+    """A file in memory, to which the same sizes are written each time: it reuses its memory, because allocation would take most of a copy's time."""
 
     def __init__(self) -> None:
         self._parts: list[bytearray] = []
@@ -94,7 +94,7 @@ class _Memory:
         self._at += raw.nbytes
 
     def finish(self) -> None:
-        """Copies the large arrays, by two threads: one does not use all of the memory's bandwidth."""
+        """Copies the large arrays with two threads: one cannot use the whole memory bandwidth."""
         copies, self._copies = self._copies, []
         if copies:
             with concurrent.futures.ThreadPoolExecutor(1) as other:
@@ -148,13 +148,13 @@ class _Unpickler(pickle.Unpickler):
             return tensor.requires_grad_() if pid[4] else tensor
         import numpy
 
-        formats: Any = numpy.lib.format  # some versions have no types for it
+        formats: Any = numpy.lib.format  # some versions lack its types
         dtype = formats.descr_to_dtype(form)
         return numpy.frombuffer(self._bytes(at, count * dtype.itemsize), dtype=dtype).reshape(shape)
 
 
 def _get(obj: Any) -> Any:
-    """What there is to keep of an object."""
+    """The state of an object to keep."""
     numpy = _numpy()
     if hasattr(obj, "state_dict") and hasattr(obj, "load_state_dict"):
         return obj.state_dict()
@@ -177,7 +177,7 @@ def _get(obj: Any) -> Any:
 
 
 def _set(obj: Any, value: Any) -> None:
-    """Make an object what it was."""
+    """Restore an object's state."""
     numpy, torch = _numpy(), _torch()
     if hasattr(obj, "state_dict") and hasattr(obj, "load_state_dict"):
         obj.load_state_dict(value)
@@ -205,7 +205,7 @@ def _set(obj: Any, value: Any) -> None:
 
 
 def _generators() -> dict[str, Any]:
-    """The states of the random numbers that programs use without naming them."""
+    """The states of the global random number generators."""
     states: dict[str, Any] = {"python": random.getstate()}
     numpy, torch = _numpy(), _torch()
     if numpy is not None:
@@ -245,7 +245,7 @@ def _agree(value: int) -> int:
 
 
 class Kept:
-    """The objects that are kept, and `step`, the number of steps that are done. Made by keep()."""
+    """The kept objects, and `step`, the number of steps done. Made by keep()."""
 
     step: int
 
@@ -255,17 +255,17 @@ class Kept:
         self._agree = agree or _agree
         self._dir = os.environ.get("TIERML_STATE", "")
         self._round = 0
-        self._asked: tuple[tuple[int, int] | None, int] = (None, 0)  # what the file with the wanted round was, and the round
+        self._asked: tuple[tuple[int, int] | None, int] = (None, 0)  # the file with the requested round when last read, and the round
         self._handler: Any = None
         self._arrays = _Memory()
         self._writer: threading.Thread | None = None  # writes a snapshot
-        self._failure: BaseException | None = None  # what went wrong there
+        self._failure: BaseException | None = None  # its error
         if not self._dir:
             if os.environ.get("TIERML_RUN"):
                 raise RuntimeError("tierml.keep has nowhere to keep anything: add `state: {dir: state}` to the job file")
             return
         for obj in objects.values():
-            _get(obj)  # what cannot be kept is said now, not at the first notice
+            _get(obj)  # objects that cannot be kept fail now, not at the first notice
         os.makedirs(self._dir, exist_ok=True)
         self._restore()
         self._tell(0, self.step)
@@ -288,16 +288,16 @@ class Kept:
             self._handler = None
 
     def steps(self, n: int) -> Iterator[int]:
-        """The steps from the first that is not done to n-1. What the loop's body does is one step."""
+        """The steps from the first that is not done to n-1. One run of the loop's body is one step."""
         while self.step < n:
             yield self.step
             self.done()
         if self._dir:
-            self._snapshot(self._round)  # who asks for the program again finds it finished
+            self._snapshot(self._round)  # a program that is started again is found finished
             self._wait()
 
     def done(self) -> None:
-        """A step is done: the objects are as after it. Snapshots are taken here, and the program ends here after a notice."""
+        """A step is done, and the objects reflect it. Snapshots are taken here, and after a notice the program ends here."""
         self.step += 1
         if not reporting.named:
             reporting.write(self.step)
@@ -314,13 +314,13 @@ class Kept:
         self._snapshot(wanted)
         if wanted == _NOTICE:
             self._wait()
-            # The other ranks end when they are asked to: this one's machine goes.
+            # The other ranks end on request: only this one's machine is going away.
             while mine != _NOTICE and not reporting.ending():
                 time.sleep(0.02)
             sys.exit(143)  # as after SIGTERM
 
     def _wanted(self) -> int:
-        """The round of the snapshot that the machine wants."""
+        """The round of the snapshot that the machine requests."""
         name = os.environ.get("TIERML_SAVE_FILE")
         if name is None:
             return 0
@@ -342,14 +342,14 @@ class Kept:
         os.replace(name + ".new", name)
 
     def _snapshots(self) -> list[str]:
-        """The folders of whole snapshots, the newest last."""
+        """The folders of complete snapshots, the newest last."""
         names = [n for n in os.listdir(self._dir) if n.startswith(_FOLDER) and n[len(_FOLDER):].isdigit()]
         return [os.path.join(self._dir, n) for n in sorted(names, key=lambda n: int(n[len(_FOLDER):]))]
 
     def _copy(self) -> memoryview:
         """Copies the objects, and returns the graph. The arrays are in self._arrays."""
         self._arrays.rewind()
-        # The generators come last: objects that are large stay where they are in the file.
+        # The generators come last, so that large objects keep their offsets in the file.
         graph = {"version": 1, "step": self.step, "objects": {n: _get(o) for n, o in self._objects.items()}, "generators": _generators()}
         pickled = io.BytesIO()
         try:
@@ -418,14 +418,14 @@ class Kept:
 
 
 def keep(*objects: Any, agree: Callable[[int], int] | None = None, **named: Any) -> Kept:
-    """Keep objects: bring them back as they were, if this program was interrupted, and take snapshots of them from now on.
+    """Keep objects: restore them if this program was interrupted, and take snapshots of them from now on.
 
         with tierml.keep(model, optimizer, scheduler, history=history) as kept:
             for step in kept.steps(1000):
                 ...
 
-    Each is an object with state_dict() and load_state_dict(), a numpy array, a torch tensor, a dict, a list, a generator of random numbers, or any
-    object whose attributes are all that matters, like scikit-learn's estimators. The generators of random, numpy.random and torch are kept as well.
+    Each is an object with state_dict() and load_state_dict(), a numpy array, a torch tensor, a dict, a list, a random number generator, or any object
+    whose state is its attributes, like scikit-learn's estimators. The global generators of random, numpy.random and torch are kept, too.
 
     With several ranks, all take their snapshots at the same step: torch.distributed is used if it is initialised; otherwise give `agree`, a function that
     returns the largest of all ranks' integers.

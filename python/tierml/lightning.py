@@ -11,7 +11,7 @@ from .spot import Watching
 
 
 class Spot(Callback):
-    """A callback that reports progress, and at a notice ends training with a checkpoint after the present step, on all ranks. The checkpoint is
+    """A callback that reports progress and, at a notice, ends training on all ranks with a checkpoint after the current step. The checkpoint is
     last.ckpt in the folder of the Trainer's ModelCheckpoint, where ckpt_path="last" finds it."""
 
     def __init__(self) -> None:

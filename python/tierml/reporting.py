@@ -8,12 +8,12 @@ import os
 import time
 from typing import Any, SupportsFloat, SupportsInt
 
-_open: dict[str, int] = {}  # the file of progress, by its name
-named = False  # the program has said how far it is
+_open: dict[str, int] = {}  # the progress files, by name
+named = False  # the program has reported progress
 
 
 def progress(step: SupportsInt, loss: SupportsFloat | None = None) -> None:
-    """Say how many steps are done, and the loss after them: a number, or a tensor of one element. It costs some microseconds."""
+    """Report the number of steps done, and the loss after them: a number, or a tensor of one element. It takes a few microseconds."""
     global named
     named = True
     write(step, loss)
@@ -29,16 +29,16 @@ def write(step: SupportsInt, loss: SupportsFloat | None = None) -> None:
     text = "" if loss is None else repr(float(loss))
     if text and _rungs and int(step) >= _rungs[0]:
         _pass(int(step), text)
-    # One write of always the same length: nobody reads half of it.
+    # A single write of constant length: readers never see half of it.
     os.pwrite(fd, f"{int(step)} {text}".ljust(62).encode() + b"\n", 0)
 
 
-# The steps at which the trials of a sweep are compared, those to come.
+# The remaining steps at which the trials of a sweep are compared.
 _rungs = [int(at) for at in os.environ.get("TIERML_RUNGS", "").split()]
 
 
 def _pass(step: int, loss: str) -> None:
-    """Note the loss at a rung: the file of progress is looked at only now and then."""
+    """Record the loss at a rung: the progress file is read only now and then."""
     while _rungs and step >= _rungs[0]:
         del _rungs[0]
     with open(os.environ["TIERML_RUNGS_FILE"], "a", encoding="ascii") as f:
@@ -46,7 +46,7 @@ def _pass(step: int, loss: str) -> None:
 
 
 def coming() -> tuple[dict[str, Any], float] | None:
-    """What is to come, as the machine has written it, and when; None if nothing is."""
+    """The announced event, as the machine has written it, and its time; None if there is none."""
     name = os.environ.get("TIERML_NOTICE_FILE")
     if not name:
         return None
@@ -58,13 +58,13 @@ def coming() -> tuple[dict[str, Any], float] | None:
 
 
 def ending() -> bool:
-    """Whether the machine goes or the program is to stop: a rebalance recommendation does not count."""
+    """Whether the machine is going away or the program must stop: a rebalance recommendation does not count."""
     came = coming()
     return came is not None and came[0]["kind"] != "rebalance"
 
 
 def notice() -> float | None:
-    """Seconds until the machine goes or the program is stopped; None as long as neither is to come.
+    """Seconds until the machine ends or the program is stopped; None if neither is announced.
 
     A rebalance recommendation has no deadline: it is math.inf.
     """

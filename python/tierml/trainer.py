@@ -10,7 +10,7 @@ from .spot import Watching
 
 
 class Spot(TrainerCallback):
-    """A callback that reports progress, and at a notice ends training with a checkpoint after the present step, on all ranks."""
+    """A callback that reports progress and, at a notice, ends training on all ranks with a checkpoint after the current step."""
 
     def __init__(self) -> None:
         self._watching, self._ends = Watching(), False
@@ -21,5 +21,5 @@ class Spot(TrainerCallback):
         return control
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if self._ends:  # what follows is for a model that is done
+        if self._ends:  # the callbacks after it are for a finished model
             self._watching.exit()

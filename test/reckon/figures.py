@@ -3,9 +3,9 @@
 
 usage: figures.py JOURNAL PAGE [JOURNAL PAGE ...]
 
-Held against the journal: each machine's life, bill and end, pools, the cost, evictions, losses, ranks, tasks and trials with their
-states, steps, attempts and exit codes, what machines used, and (worth.py) the on-demand equivalent, where time and money went, and what
-each trial cost. Rule books: ec2-2017, ec2-now, and charges of shared hosts. Exit code 1 when a figure differs.
+It compares with the journal: each machine's lifetime, bill and end, pools, the cost, evictions, losses, ranks, tasks and trials with their states,
+steps, attempts and exit codes, machines' usage, and (worth.py) the on-demand equivalent, where time and money went, and the cost of each trial. Rule
+books: ec2-2017, ec2-now, and charges of shared hosts. The exit code is 1 if a figure differs.
 """
 import datetime
 import json
@@ -161,7 +161,7 @@ class Run:
         return min(usd, m.bid) if m.bid else usd
 
     def charges(self, m):
-        """What a machine owes: (from, to, dollars, whether that time is free); None where this does not know the rules."""
+        """A machine's charges: (from, to, dollars, whether that time is free); None for unknown rules."""
         if self.start.get("billed"):
             return m.charged if m.end else None
         rules, end = self.start["rules"], m.end or self.as_of
@@ -276,7 +276,7 @@ ROWS = {"working": ("saved work", "working"), "redone": ("redone work",), "start
 
 
 def worth(run, page, c, charges, total):
-    """Holds what the run's work is worth against the page."""
+    """Compares the value of the run's work with the page."""
     machines = list(run.machines.values())
     time, paid = run.worth.went(charges, machines, run.as_of)
     for row in page.tables.get("Where time and money went", []):

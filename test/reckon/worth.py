@@ -1,6 +1,5 @@
-"""What a run's work is worth: the on-demand equivalent, where time and money went, and what each trial of a sweep cost.
-
-figures.py uses it; it shares no code with the program, either.
+"""The value of a run's work: the on-demand equivalent, where time and money went, and the cost of each trial of a sweep. figures.py uses it; it
+shares no code with the program, either.
 """
 import datetime
 import math
@@ -20,7 +19,7 @@ def hours(length):
 
 
 def common(a, b):
-    """What two stretches share, as hours."""
+    """The overlap of two intervals, in hours."""
     start, end = max(a[0], b[0]), min(a[1], b[1])
     return hours(end - start) if end > start else Fraction(0)
 
@@ -35,7 +34,7 @@ class Attempt:
         self.repeats = False
 
     def stretches(self, as_of):
-        """When it did work that counts, and when what is lost or was done before."""
+        """The times of work that counts, and of work that is lost or redone."""
         end = self.ended or as_of
         if not self.began:
             return None, []
@@ -53,7 +52,7 @@ class Attempt:
 
 
 class Worth:
-    """Takes a journal's lines in, like figures.Run, and then answers about the same machines."""
+    """Reads a journal's lines, like figures.Run, and then answers questions about the same machines."""
 
     def __init__(self):
         self.attempts, self.newest = [], {}
@@ -103,7 +102,7 @@ class Worth:
             return
         same = a and a.number == number
         if kind == "program-end" and same and a.ended and number:
-            return  # said twice
+            return  # reported twice
         if not same or a.ended:
             if kind == "program-saved":
                 return
@@ -118,7 +117,7 @@ class Worth:
             a.ended, a.outcome = t, e["outcome"]
 
     def used(self, m, as_of):
-        """What a machine did for programs: (from, to, what, program), none over another."""
+        """A machine's work for programs: (from, to, what, program), without overlaps."""
         at = self.joined[m.id][0][0] if self.joined[m.id] else m.start
         out = []
         for a in (a for a in self.attempts if a.machine == m.id):
@@ -136,7 +135,7 @@ class Worth:
         return out
 
     def life(self, m, as_of):
-        """Where each moment of a machine's life belongs: (from, to, kind)."""
+        """The kind of each interval of a machine's life: (from, to, kind)."""
         begin, end = m.start, max(m.start, min(m.end or as_of, as_of))
         uses, joined, noticed = self.used(m, as_of), self.joined[m.id], self.noticed.get(m.id)
         edges = {begin, end, noticed} | {x for u in uses for x in u[:2]} | {x for j in joined for x in j}
@@ -191,7 +190,7 @@ class Worth:
         return time, paid
 
     def equivalent(self, machines, as_of):
-        """Hours and dollars of the undisturbed work on the plan's fleet on demand; None where the journal plans none."""
+        """Hours and dollars of the undisturbed work on the plan's on-demand fleet; None if the journal has no plan for one."""
         fleet = (self.plan or {}).get("on_demand") or {}
         if not fleet.get("count"):
             return None

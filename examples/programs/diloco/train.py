@@ -1,4 +1,4 @@
-"""A transformer of characters, trained by replicas that exchange what they have learned every few steps."""
+"""A character transformer, trained by replicas that exchange their updates every few steps."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""The coordinator: the store at which torch's elastic agents meet, on the controller's host, where no eviction takes it away."""
+"""The coordinator: the store where torch's elastic agents meet, on the controller's host, which is never evicted."""
 
 import os
 import threading

@@ -1,5 +1,5 @@
-"""Data-parallel training whose ranks come and go. torch's elastic agent starts this anew in each round of ranks; each rank holds the whole state, and all
-begin with the newest, so that a lost machine costs the steps since a save at the most, and one with a notice none."""
+"""Data-parallel training whose ranks come and go. torch's elastic agent restarts this script in each round of ranks; each rank holds the whole state,
+and all begin with the newest, so that a lost machine costs at most the steps since the last save, and one with a notice costs none."""
 
 import os
 import signal

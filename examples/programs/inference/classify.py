@@ -1,4 +1,4 @@
-"""Which language a text is in, by its letters: classify.py FOLDER RESULTS. Each task has its share of the files."""
+"""Detects a text's language from its letters: classify.py FOLDER RESULTS. Each task has its share of the files."""
 
 import collections
 import math

@@ -1,4 +1,4 @@
-"""Makes texts to classify, always the same: files.py FOLDER NUMBER"""
+"""Makes the same texts to classify every time: files.py FOLDER NUMBER"""
 
 import os
 import random

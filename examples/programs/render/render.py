@@ -1,4 +1,4 @@
-# Draws the frames of one scene that are not there yet: a zoom into the Mandelbrot set, from one scene to the next.
+# Draws the missing frames of one scene: a zoom into the Mandelbrot set, from one scene to the next.
 import os, sys, time
 
 frames, wide, high = 15, 48, 36

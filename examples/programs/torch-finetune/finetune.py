@@ -1,4 +1,4 @@
-"""A transformer of characters whose embedding is frozen: it learns to continue a text."""
+"""A character transformer whose embedding is frozen: it learns to continue a text."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ class Model(torch.nn.Module):
 
 
 model = Model()
-model.embedding.requires_grad_(False)  # the base stays as it is, and is sent once
+model.embedding.requires_grad_(False)  # the base does not change, and is sent once
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-3)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
 with tierml.keep(model, optimizer, scheduler) as kept:

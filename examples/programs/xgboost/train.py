@@ -1,4 +1,4 @@
-"""Gradient boosting that saves its model every five rounds, and goes on from there."""
+"""Gradient boosting that saves its model every five rounds, and continues from there."""
 
 import os
 import time
@@ -16,7 +16,7 @@ train, test = xgboost.DMatrix(x[:16_000], y[:16_000]), xgboost.DMatrix(x[16_000:
 params = {"objective": "binary:logistic", "eval_metric": "logloss", "eta": 0.1, "max_depth": 4, "nthread": 1, "seed": 1}
 
 checkpoint = os.path.join(tierml.state() or ".", "model.json")
-scratch = os.path.join(tierml.state() or ".", ".tierml-model.json")  # its name has to end in json; names like this one are not mirrored
+scratch = os.path.join(tierml.state() or ".", ".tierml-model.json")  # the name must end in json; names that begin with .tierml- are not mirrored
 booster = xgboost.Booster(params, model_file=checkpoint) if os.path.exists(checkpoint) else None
 done = booster.num_boosted_rounds() if booster else 0
 print(f"from round {done}")

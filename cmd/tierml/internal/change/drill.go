@@ -173,7 +173,7 @@ func (o DrillOptions) Run(ctx context.Context, dir string, in io.Reader, out, er
 		case err != nil:
 			stop(cli.Usage(err))
 		case watch.Runs() && o.Do == drill.Move:
-			stop(cli.Usage(fmt.Errorf("%s runs a program of its own, which has no partitions to move", rundir.Relative(dir))))
+			stop(cli.Usage(fmt.Errorf("%s runs a user program, which has no partitions to move", rundir.Relative(dir))))
 		default:
 			harm, err := o.harm(dir, in, out)
 			if err == nil {
@@ -240,7 +240,7 @@ func (o DrillOptions) conclude(r drill.Report, out io.Writer) error {
 		err = r.WriteText(out)
 	}
 	if err == nil && !r.WentOn {
-		return cli.Exit(cli.ExitFailed, errors.New("training did not continue; `tierml events -f` and `tierml logs` say what it does"))
+		return cli.Exit(cli.ExitFailed, errors.New("training did not continue; `tierml events -f` and `tierml logs` show what it is doing"))
 	}
 	return err
 }

@@ -156,7 +156,7 @@ func (o *machineSelector) choose(run string, entries []journal.Entry) (enter.Lis
 	case len(running) == 0 && wanted != "" && !slices.ContainsFunc(rows, func(r *status.ProgramRow) bool { return r.Program == wanted }):
 		return enter.Listed{}, fmt.Errorf("%s has no %s that has run; `tierml state %[1]s` lists its programs", run, wanted)
 	case len(running) == 0:
-		return enter.Listed{}, fmt.Errorf("no program of %s runs now: machines are bought or prepared; --machine enters one of %s", run, enter.ListMachines(machines))
+		return enter.Listed{}, fmt.Errorf("no program of %s runs now: machines are being bought or prepared; --machine enters one of %s", run, enter.ListMachines(machines))
 	case len(running) > 1 && strings.HasPrefix(running[0], "task-"):
 		return enter.Listed{}, fmt.Errorf("%s runs %d tasks now; name one, such as --task %s, of %s", run, len(running), strings.TrimPrefix(running[0], "task-"), strings.Join(running, ", "))
 	}
@@ -165,5 +165,5 @@ func (o *machineSelector) choose(run string, entries []journal.Entry) (enter.Lis
 			return m, nil
 		}
 	}
-	return enter.Listed{}, fmt.Errorf("the machine of %s has just gone; another one is on its way", running[0])
+	return enter.Listed{}, fmt.Errorf("the machine of %s has just ended; a replacement is on its way", running[0])
 }

@@ -207,7 +207,7 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 func (l *holdings) printServers(ctx context.Context, file string, out io.Writer) {
 	found, err := l.cloud.Controllers(ctx)
 	if err != nil {
-		fmt.Fprintf(out, "Whether the cluster has a job server is not known: %v\n", err)
+		fmt.Fprintf(out, "Whether the cluster has a job server is unknown: %v\n", err)
 		return
 	}
 	for _, c := range found {
@@ -278,7 +278,7 @@ func (l *holdings) end(ctx context.Context, live []provisioner.Holding, out io.W
 		}
 		if err == nil && !asked {
 			asked = true
-			fmt.Fprintf(out, "%s was asked to end %d machines; waiting until they are gone.\n", l.name, len(ids))
+			fmt.Fprintf(out, "Asked %s to end %d machines; waiting until they have ended.\n", l.name, len(ids))
 		}
 		left, err := l.cloud.Holdings(ctx)
 		if err == nil {

@@ -44,7 +44,7 @@ free. The remaining reliable machines must be able to hold the job alone. Number
 		case !asked && !change.Restore:
 			return cli.Usage(errors.New("say what to change: --workers +4, --servers -1, --reliable +1, several of them, or --restore"))
 		case asked && change.Restore:
-			return cli.Usage(errors.New("--restore gives the job's own numbers back; leave --workers, --servers and --reliable out"))
+			return cli.Usage(errors.New("--restore returns to the job file's numbers; leave --workers, --servers and --reliable out"))
 		}
 		return nil
 	}, cli.Step{Command: "tierml top RUN", Why: "watch it"}, cli.Step{Command: "tierml scale RUN --restore", Why: "return to the job file's numbers"})

@@ -77,7 +77,7 @@ func runStop(ctx context.Context, runs target.Runs, run string, o stopOptions, o
 	})
 	bar.Done()
 	if errors.Is(err, context.Canceled) {
-		return cli.Exit(cli.ExitInterrupted, fmt.Errorf("not waited for; %s is still ending: `tierml ps` shows it", name))
+		return cli.Exit(cli.ExitInterrupted, fmt.Errorf("stopped waiting; %s is still ending: `tierml ps` shows it", name))
 	}
 	if err != nil {
 		return err

@@ -256,7 +256,7 @@ func (o dryRunOptions) chosen() (names []string, err error) {
 		names = append(names, name)
 	}
 	if len(names) == 0 {
-		return nil, errors.New("--policy names none to run")
+		return nil, errors.New("--policy names no policy to run")
 	}
 	return names, nil
 }

@@ -186,7 +186,7 @@ func (j *jobsOptions) recorded(s *jobs.Study, errOut io.Writer) error {
 	case j.group != "" && !slices.Contains(groups, j.group):
 		return cli.Usage(fmt.Errorf("--group %s: the virtual clusters are %s", j.group, strings.Join(groups, ", ")))
 	case j.group == "" && len(groups) > 1:
-		return cli.Usage(fmt.Errorf("--jobs %s: arrivals of each virtual cluster begin at 0, so that together they would make a false burst; choose one by --group: %s",
+		return cli.Usage(fmt.Errorf("--jobs %s: arrivals of each virtual cluster begin at 0, so together they would form an artificial burst; choose one with --group: %s",
 			j.jobs, strings.Join(groups, ", ")))
 
 	case j.group != "":
@@ -203,9 +203,9 @@ func (j *jobsOptions) recorded(s *jobs.Study, errOut io.Writer) error {
 	}
 	switch {
 	case drawn > 0 && len(t.Runtimes) == 0:
-		return cli.Usage(fmt.Errorf("--jobs %s does not have run times: name some by --runtimes", j.jobs))
+		return cli.Usage(fmt.Errorf("--jobs %s has no run times: give them with --runtimes", j.jobs))
 	case drawn > 0:
-		fmt.Fprintf(errOut, "tierml: the run times of %d of %d jobs are drawn from %s: together with the arrivals they are no recording\n", drawn, len(t.Arrivals), j.runtimes)
+		fmt.Fprintf(errOut, "tierml: the run times of %d of %d jobs are drawn from %s: the combination is not a recording\n", drawn, len(t.Arrivals), j.runtimes)
 	}
 	s.Draw = t.Jobs
 	return nil
@@ -359,7 +359,7 @@ func (o dryRunOptions) jobsStarts(s *jobs.Study, pools []bidding.Candidate) (sta
 	arrivals := time.Duration(drawn[len(drawn)-1].Arrives * float64(time.Second))
 	room := to.Sub(from) - arrivals - arrivals/10 - 24*time.Hour
 	if room < 0 {
-		return nil, 0, cli.Usage(fmt.Errorf("the jobs arrive over %.1f days, and prices are known for %.1f after a week of past: choose fewer by --count", arrivals.Hours()/24, to.Sub(from).Hours()/24))
+		return nil, 0, cli.Usage(fmt.Errorf("the jobs arrive over %.1f days, and prices are known for %.1f after a week of past: choose fewer with --count", arrivals.Hours()/24, to.Sub(from).Hours()/24))
 	}
 	r := rand.New(rand.NewPCG(s.Seed, 7))
 	latest := from

@@ -86,7 +86,7 @@ func (s *selection) has(p market.Pool) bool {
 // nothing returns an error that nothing was found, and lists what exists.
 func (s *selection) nothing(where string, all []market.Pool) error {
 	if len(all) == 0 {
-		return fmt.Errorf("%s holds no prices: `tierml prices fetch` asks your account for them, `tierml prices import FILE` reads a recording, "+
+		return fmt.Errorf("%s holds no prices: `tierml prices fetch` fetches them with your account, `tierml prices import FILE` reads a recording, "+
 			"and `tierml prices sample` writes a small one", where)
 	}
 	var some []string
@@ -204,11 +204,11 @@ func (o importOptions) file(ctx context.Context, s *store.Store, file string, no
 		}
 		fmt.Fprintf(out, "%s: %s\n", file, &t.Summary)
 		if t.Summary.NoProduct {
-			fmt.Fprintf(out, "%s names no product: its prices are taken for those of %s\n", file, cmp.Or(o.Product, trace.LinuxUNIX))
+			fmt.Fprintf(out, "%s names no product: its prices are treated as those of %s\n", file, cmp.Or(o.Product, trace.LinuxUNIX))
 		}
 		printNotes(out, &t.Summary)
 		if len(t.Markets) == 0 {
-			return fmt.Errorf("%s: none of its rows has a price of %s that can be kept%s", file, cmp.Or(o.Product, trace.LinuxUNIX), otherProducts(t))
+			return fmt.Errorf("%s: no row has a usable price of %s%s", file, cmp.Or(o.Product, trace.LinuxUNIX), otherProducts(t))
 		}
 		markets = t.Markets
 	}

@@ -40,7 +40,7 @@ such a job server needs, and whether the job would ever start there. The exit co
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if setup.Scheduler == "" && (setup.Hosts != "" || setup.Slots != 0 || setup.Groups != "") {
-				return cli.Usage(errors.New("--hosts, --slots and --groups are about a --scheduler, such as drf"))
+				return cli.Usage(errors.New("--hosts, --slots and --groups need a --scheduler, such as drf"))
 			}
 			setup.TokenFile = filepath.Join(directory, "token")
 			ctx, stop := cli.UntilInterrupted(cmd.Context())

@@ -149,7 +149,7 @@ func translate(ctx context.Context, o initOptions, out io.Writer, next func(...c
 	if err := atomicfile.Write(o.path, made.Text, 0o644); err != nil {
 		return fmt.Errorf("writing the job file: %w", err)
 	}
-	fmt.Fprintf(out, "Wrote %s of a task of %s. What differs:\n", o.path, made.Of)
+	fmt.Fprintf(out, "Wrote %s from a %s task. Differences:\n", o.path, made.Of)
 	for _, note := range made.Notes {
 		fmt.Fprintf(out, "  - %s\n", note)
 	}
@@ -158,7 +158,7 @@ func translate(ctx context.Context, o initOptions, out io.Writer, next func(...c
 		err = tryJob(ctx, job)
 	}
 	if err != nil {
-		fmt.Fprintf(out, "It cannot be planned as it is:\n%v\n", err)
+		fmt.Fprintf(out, "It cannot be planned yet:\n%v\n", err)
 		return nil
 	}
 	next(cli.Step{Command: "tierml plan " + o.path, Why: "what it would buy and cost; starts nothing"}, cli.Step{Command: "tierml run " + o.path})

@@ -54,7 +54,7 @@ func (s *JobSource) Take(cmd *cobra.Command, args []string) (err error) {
 	s.File = args[0]
 	if config.IsJobFile(s.File) {
 		if s.target != "" {
-			return errors.New("--target is for a file of data; a job file has train.params.target")
+			return errors.New("--target is for a data file; a job file has train.params.target")
 		}
 		return nil
 	}

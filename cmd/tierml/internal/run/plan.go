@@ -123,7 +123,7 @@ func firstTrial(job *config.Job, out io.Writer, format string) (*config.Job, err
 		}
 	}
 	if format != table.JSON && format != table.CSV {
-		fmt.Fprintf(out, "%d trials, each of them a job; the plan of the first:\n\n", len(trials))
+		fmt.Fprintf(out, "%d trials, each a job; the plan of the first:\n\n", len(trials))
 	}
 	return trials[0], nil
 }
@@ -179,10 +179,10 @@ func showHostsPlan(ctx context.Context, job *config.Job, out io.Writer, format s
 	if err := t.Write(out, format); err != nil {
 		return err
 	}
-	fmt.Fprint(out, "\nAn hour of all of them costs ")
+	fmt.Fprint(out, "\nTogether they cost ")
 	if plan.PerHour != "" {
-		fmt.Fprintf(out, "at most %s at the prices of the start, and ", cli.Cents(plan.PerHour))
+		fmt.Fprintf(out, "at most %s an hour at the starting prices, and ", cli.Cents(plan.PerHour))
 	}
-	_, err = fmt.Fprintf(out, "%s when spot costs as much as on demand.\nThe largest slot has %s.\n", cli.Cents(plan.OnDemand), plan.SlotsText())
+	_, err = fmt.Fprintf(out, "%s an hour if spot costs as much as on demand.\nThe largest slot has %s.\n", cli.Cents(plan.OnDemand), plan.SlotsText())
 	return err
 }

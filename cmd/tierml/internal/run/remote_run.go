@@ -97,7 +97,7 @@ func submitJob(ctx context.Context, at target.Placed, o RunOptions, in io.Reader
 	if err := at.Keep(id); err != nil { // the job runs anyway
 		fmt.Fprintf(out, "%v; name the job server with --server %s from now on\n", err, o.Job.File)
 	}
-	fmt.Fprintf(out, "%s is at the job server; closing this changes nothing.\n", id)
+	fmt.Fprintf(out, "%s is on the job server; you can close this terminal.\n", id)
 	if n := len(job.Trials); n > 0 {
 		fmt.Fprintf(out, "It is the first of %d trials, up to %s.\nWatch    tierml ps\n", n+1, job.Trials[n-1])
 		return nil

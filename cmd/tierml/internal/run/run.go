@@ -199,7 +199,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 			return cli.Usage(err)
 		}
 		if info, err := os.Stat(filepath.Join(o.Resume, rundir.JobFile)); err != nil || info.IsDir() {
-			return cli.Usage(fmt.Errorf("--resume %s: it is no run's directory, as there is no %s in it; name one such as runs/demo-1: `tierml ps` lists runs",
+			return cli.Usage(fmt.Errorf("--resume %s: it is not a run's directory, as it has no %s; name one such as runs/demo-1: `tierml ps` lists runs",
 				o.Resume, rundir.JobFile))
 
 		}
@@ -285,7 +285,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	planned()
 	release = func() {}
 	if err := os.WriteFile(filepath.Join(directory, rundir.JobFile), job.Resolved(), 0o644); err != nil {
-		return fmt.Errorf("keeping the job: %w", err)
+		return fmt.Errorf("storing the job: %w", err)
 	}
 	outcome, err := Drive(ctx, o, p, from, mapping, directory, out)
 	if err != nil {
@@ -502,7 +502,7 @@ func passSignals(stop chan<- string) (release func()) {
 func keepOutcome(directory string, report *cost.Report, job *config.Job) error {
 	file, err := plainfile.Open(filepath.Join(directory, rundir.JournalFile))
 	if err != nil {
-		return fmt.Errorf("keeping the plan's outcome: %w", err)
+		return fmt.Errorf("storing the plan's outcome: %w", err)
 	}
 	defer file.Close()
 	e, known, err := record.Of(journal.NewReader(file).All(), report, filepath.Base(directory), job.Installation() == nil)

@@ -72,12 +72,12 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 		return cli.Usage(err)
 	}
 	if d.tokenFile == "" && !d.door.Private() {
-		return cli.Usage(fmt.Errorf("--listen %s: others than this host can reach it; add --token-file FILE, then only holders of the token see "+
+		return cli.Usage(fmt.Errorf("--listen %s: other hosts can reach it; add --token-file FILE, then only holders of the token see "+
 			"anything", d.door.Address))
 
 	}
 	if info, err := os.Stat(d.root); d.root != rundir.Root && (err != nil || !info.IsDir()) {
-		return cli.Usage(fmt.Errorf("--runs %s: there is no such directory; name the one in which the runs' directories are", d.root))
+		return cli.Usage(fmt.Errorf("--runs %s: there is no such directory; name the one that contains the runs' directories", d.root))
 	}
 	log := slog.New(slog.NewTextHandler(errOut, nil))
 	board := dashboard.New(d.root, time.Now, log)
@@ -136,7 +136,7 @@ func ensureToken(path string, out io.Writer) (access.Token, error) {
 		return token, cli.Usage(err)
 	}
 	if made {
-		fmt.Fprintf(out, "A token was made; it is in %s\n", path)
+		fmt.Fprintf(out, "Created a token in %s\n", path)
 	}
 	return token, nil
 }

@@ -308,7 +308,7 @@ func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	printOutside(out, c)
 	fmt.Fprintln(out, "try: "+strings.NewReplacer("{endpoint}", cloud.Endpoint(), "{region}", c.Region).Replace(kind.Try))
 	if !sameuser.Supported {
-		fmt.Fprintln(out, "this system does not tell whose a connection is: every user of this host can use the cloud")
+		fmt.Fprintln(out, "this system does not report a connection's user: every user of this host can use the cloud")
 	}
 	fmt.Fprintln(out, "Ctrl-C ends it and its instances.")
 	if err := cloud.Run(ctx); err != nil {

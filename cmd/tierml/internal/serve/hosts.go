@@ -107,7 +107,7 @@ func runHosts(ctx context.Context, o run.RunOptions, in io.Reader, out io.Writer
 	}
 	release = func() {}
 	if err := os.WriteFile(filepath.Join(directory, rundir.JobFile), job.Resolved(), 0o644); err != nil {
-		return fmt.Errorf("keeping the file of the shared hosts: %w", err)
+		return fmt.Errorf("storing the file of the shared hosts: %w", err)
 	}
 	fmt.Fprintf(out, "Use      tierml run --on %s JOB.yaml\nWatch    tierml hosts ps %[1]s\n", rundir.Relative(directory))
 	outcome, err := run.Drive(ctx, o, p, from, mapping, directory, out)

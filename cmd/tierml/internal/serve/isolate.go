@@ -76,7 +76,7 @@ func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out
 	}
 	release, err := rundir.HoldUntil(o.home)
 	if err != nil {
-		return fmt.Errorf("another job server has the directory %s: end it, or name another --directory", o.home)
+		return fmt.Errorf("another job server uses the directory %s: end it, or name another --directory", o.home)
 	}
 	defer release()
 	groups, err := openGroups(o)
@@ -161,7 +161,7 @@ func argsOf(flags *pflag.FlagSet) (args []string, err error) {
 		switch list, is := f.Value.(pflag.SliceValue); {
 		case slices.Contains(ownFlags, f.Name):
 		case !slices.Contains(perGroup, f.Name):
-			err = fmt.Errorf("--%s is for all groups together, and with --isolate each has a job server of its own: leave it out", f.Name)
+			err = fmt.Errorf("--%s is for all groups together, and with --isolate each has its own job server: leave it out", f.Name)
 		case is:
 			for _, one := range list.GetSlice() {
 				args = append(args, "--"+f.Name+"="+one)
@@ -208,7 +208,7 @@ func openGroups(o serverOptions) (all []*groupServer, err error) {
 	groupOf, users := map[access.Sum]string{}, map[int]string{}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		if !plainGroup.MatchString(name) {
-			return nil, fmt.Errorf("%s: with --isolate a group has a folder of its name, and %q cannot be one", o.groupFile, name)
+			return nil, fmt.Errorf("%s: with --isolate a group has a folder named after it, and %q cannot be one", o.groupFile, name)
 		}
 		for _, sums := range groups[name].Tokens {
 			for _, sum := range sums {
@@ -271,7 +271,7 @@ func passable(path string) error {
 			return err
 		}
 		if info.Mode()&0o001 == 0 {
-			return fmt.Errorf("--isolate: users of groups cannot pass %s: chmod o+x it, or choose another place", at)
+			return fmt.Errorf("--isolate: users of groups cannot traverse %s: chmod o+x it, or choose another place", at)
 		}
 		if at == filepath.Dir(at) {
 			return nil

@@ -259,7 +259,7 @@ func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) erro
 		return cli.Usage(err)
 	}
 	if o.slots < 0 || o.slots > 0 && (policy == nil || o.hosts != "") {
-		return cli.Usage(fmt.Errorf("--slots %d is how many machines of their own jobs have by a --scheduler, and with --hosts they have none: write --slots 16 --scheduler drf", o.slots))
+		return cli.Usage(fmt.Errorf("--slots %d is the number of jobs' own machines under a --scheduler, and with --hosts jobs have none: write --slots 16 --scheduler drf", o.slots))
 	}
 	self, err := os.Executable()
 	if err != nil {

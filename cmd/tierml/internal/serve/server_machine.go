@@ -122,13 +122,13 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 		case err != nil && !provisioner.Retryable(err):
 			return errors.Join(providers.Advice(job, err), shelf.Forget(p))
 		case err != nil:
-			return fmt.Errorf("%w\nWhether it was started is unknown; the same command asks for the same machine again", providers.Advice(job, err))
+			return fmt.Errorf("%w\nWhether it was started is unknown; the same command requests the same machine again", providers.Advice(job, err))
 		}
-		fmt.Fprintf(out, "%s has %s in %s. Waiting until the job server answers; Ctrl-C ends only the waiting.\n", at.Name, one.ID, one.Zone)
+		fmt.Fprintf(out, "%s has %s in %s. Waiting until the job server answers; Ctrl-C ends only the wait.\n", at.Name, one.ID, one.Zone)
 		p.Instance, p.Zone = one.ID, one.Zone
 	} else {
 		p.Instance, p.Zone = meant[0].ID, meant[0].Zone
-		fmt.Fprintf(out, "%s is there already, %s. Waiting until the job server answers; Ctrl-C ends only the waiting.\n", p.Instance, meant[0].State)
+		fmt.Fprintf(out, "%s exists already, %s. Waiting until the job server answers; Ctrl-C ends only the wait.\n", p.Instance, meant[0].State)
 	}
 	if err := errors.Join(shelf.Keep(p, ""), shelf.KeepSettings(p, job.SettingsHere())); err != nil {
 		return err
@@ -136,7 +136,7 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 	if err := awaitServer(ctx, shelf, p, token, note); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "The job server is there.\nRun   tierml run %s\nEnd   tierml server stop %[1]s\n", file)
+	_, err = fmt.Fprintf(out, "The job server is ready.\nRun   tierml run %s\nEnd   tierml server stop %[1]s\n", file)
 	return err
 }
 
@@ -190,7 +190,7 @@ func awaitServer(ctx context.Context, shelf reach.Registry, p reach.Place, token
 		}
 		select {
 		case <-ctx.Done():
-			return cli.Exit(cli.ExitInterrupted, fmt.Errorf("not waited for any longer: %s; the machine runs, and costs money until `tierml server stop`", first))
+			return cli.Exit(cli.ExitInterrupted, fmt.Errorf("stopped waiting: %s; the machine runs, and costs money until `tierml server stop`", first))
 		case <-time.After(change.LookAgain):
 		}
 	}
@@ -253,7 +253,7 @@ func stopServer(ctx context.Context, file string, yes, force bool, note func(str
 			return err
 		}
 	}
-	fmt.Fprintf(out, "Ends %s (%s in %s), the job server of cluster %s. Its disk goes with it", one.ID, one.Type, one.Zone, at.Cluster)
+	fmt.Fprintf(out, "Ends %s (%s in %s), the job server of cluster %s. Its disk is deleted with it", one.ID, one.Type, one.Zone, at.Cluster)
 	if kept > 0 {
 		fmt.Fprintf(out, ": journals, reports and models\nof %d runs, which `tierml fetch` copies", kept)
 	}
@@ -262,7 +262,7 @@ func stopServer(ctx context.Context, file string, yes, force bool, note func(str
 		return err
 	}
 	if err := account.EndController(ctx, one); err != nil {
-		return fmt.Errorf("%w\nOne that Terraform made is protected, and ended by `terraform destroy` (terraform/README.md)", providers.Advice(job, err))
+		return fmt.Errorf("%w\nA machine that Terraform made is protected; `terraform destroy` ends it (terraform/README.md)", providers.Advice(job, err))
 	}
 	if err := awaitGone(ctx, account, one); err != nil {
 		return err
@@ -284,7 +284,7 @@ func overJobs(ctx context.Context, p reach.Place, note func(string)) (int, error
 		return 0, fmt.Errorf("%w\nWhether jobs run there is unknown; --force ends it anyway", err)
 	}
 	if goes := reach.Goes(jobs); len(goes) > 0 {
-		return 0, cli.Usage(fmt.Errorf("%s: not over yet; wait, or end it first: tierml stop %s", strings.Join(goes, ", "), goes[0]))
+		return 0, cli.Usage(fmt.Errorf("%s: not finished yet; wait, or end it first: tierml stop %s", strings.Join(goes, ", "), goes[0]))
 	}
 	return len(jobs), nil
 }

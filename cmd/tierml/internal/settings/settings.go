@@ -76,7 +76,7 @@ func readSettings() (*Settings, error) {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return s, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, cli.Usage(fmt.Errorf("%s names the settings file %s, which does not exist; make it, or unset the variable", settingsVariable, path))
+		return nil, cli.Usage(fmt.Errorf("%s names the settings file %s, which does not exist; create it, or unset the variable", settingsVariable, path))
 	case errors.Is(err, syscall.EISDIR):
 		return nil, cli.Usage(fmt.Errorf("the settings file %s is a folder; name a file", path))
 	case err != nil:

@@ -54,7 +54,7 @@ func (folder) List(ctx context.Context, note func(error)) ([]call.Job, error) {
 		if row.App == shared.App && row.Active() {
 			view, err := dashboard.ReadHosts(ctx, filepath.Join(rundir.Root, row.Run))
 			if err != nil {
-				note(fmt.Errorf("which jobs are on %s is not known: %w", row.Run, err))
+				note(fmt.Errorf("the jobs on %s are unknown: %w", row.Run, err))
 			}
 			dashboard.Place(rows, view)
 		}

@@ -155,9 +155,9 @@ func (s *server) Hosts(ctx context.Context, run string) (none shared.View, err e
 		names = append(names, v.Run)
 	}
 	if len(names) == 0 {
-		return none, cli.Usage(fmt.Errorf("the job server at %s keeps no shared hosts now: it does when started with --hosts", s.Address()))
+		return none, cli.Usage(fmt.Errorf("the job server at %s runs no shared hosts: start it with --hosts", s.Address()))
 	}
-	return none, cli.Usage(fmt.Errorf("the job server at %s keeps no shared hosts %q now; it keeps %s", s.Address(), run, strings.Join(names, ", ")))
+	return none, cli.Usage(fmt.Errorf("the job server at %s runs no shared hosts %q; it runs %s", s.Address(), run, strings.Join(names, ", ")))
 }
 
 func (s *server) Why(ctx context.Context, run string) (call.Why, error) {

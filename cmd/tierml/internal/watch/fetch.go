@@ -35,7 +35,7 @@ func NewFetchCommand() *cobra.Command {
 			}
 			for _, name := range names {
 				if !slices.Contains(call.Files, name) {
-					return fmt.Errorf("--file %s cannot be fetched; there are %v", name, call.Files)
+					return fmt.Errorf("--file %s cannot be fetched; choose from %v", name, call.Files)
 				}
 			}
 			return nil
@@ -63,7 +63,7 @@ func fetch(ctx context.Context, runs target.Runs, run, into string, names []stri
 	}
 	dir := filepath.Join(into, job.Run)
 	if rundir.Held(dir) {
-		return cli.Usage(fmt.Errorf("in %s a run of this host is running; name another --into", dir))
+		return cli.Usage(fmt.Errorf("a run of this host is running in %s; name another --into", dir))
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making %s: %w", dir, err)

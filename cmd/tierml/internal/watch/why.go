@@ -59,7 +59,7 @@ func showWhy(out io.Writer, w call.Why, format string) error {
 		_, err := fmt.Fprintf(out, "%s is not started: %s\n", w.Job, w.Grant.Why)
 		return err
 	}
-	fmt.Fprintf(out, "%s: %s, %d workers after %d (asked for: %s; slots now: %d)\n", w.Job, w.Action, w.Workers, w.Was, rangeOf(w.Least, w.Most), w.Held)
+	fmt.Fprintf(out, "%s: %s, %d workers after %d (requested: %s; slots now: %d)\n", w.Job, w.Action, w.Workers, w.Was, rangeOf(w.Least, w.Most), w.Held)
 	fmt.Fprintf(out, "  %s\n", w.Grant.Why)
 	if w.Refused != "" {
 		fmt.Fprintf(out, "  not carried out yet: %s\n", w.Refused)
@@ -76,7 +76,7 @@ func showWhy(out io.Writer, w call.Why, format string) error {
 	for _, name := range slices.Sorted(maps.Keys(w.Else)) {
 		others = append(others, fmt.Sprintf("%s %d", name, w.Else[name]))
 	}
-	_, err := fmt.Fprintf(out, "\nWorkers by other schedulers, if all jobs came now: %s\n", cmp.Or(strings.Join(others, ", "), "none, as the job is over"))
+	_, err := fmt.Fprintf(out, "\nWorkers under other schedulers, if all jobs arrived now: %s\n", cmp.Or(strings.Join(others, ", "), "none, as the job is over"))
 	return err
 }
 
