@@ -82,6 +82,7 @@ type run struct {
 
 	mu     sync.Mutex
 	lines  int            // read
+	before int            // lines of the process before: with no more the one that holds the run has not begun
 	status *status.Status // nil if it has ended and was not used recently: brief has what lists need
 	brief  *Summary
 	start  journal.StartDetails // kept with it
@@ -132,6 +133,9 @@ func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
 			continue
 		}
 		r := newRun(dir, true)
+		if known != nil {
+			r.before, _ = known.heard()
+		}
 		b.runs[name] = r
 		ctx, cancel := context.WithCancel(ctx)
 		r.follow = cancel

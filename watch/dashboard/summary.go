@@ -192,11 +192,11 @@ func (r *run) summary(now time.Time) Summary {
 const quiet = time.Hour
 
 // asOf returns the market time of the run's figures: now while it runs, else that of its last line. The latter also while its journal is
-// still being read: machines that end later in it would seem to cost until now.
+// still being read: machines that end later in it would seem to cost until now; and until the process that resumes a killed run has begun.
 func (r *run) asOf(now time.Time) time.Time {
 	m, last := r.status.Mapping, r.status.Now
 	t := m.At(now)
-	if !r.going || !r.caught || r.status.Outcome != "" || !t.After(last) {
+	if !r.going || !r.caught || r.lines <= r.before || r.status.Outcome != "" || !t.After(last) {
 		return last
 	}
 	if latest := last.Add(m.ToMarket(quiet)); m.Speed > 1 && t.After(latest) {
