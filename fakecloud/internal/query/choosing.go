@@ -14,16 +14,43 @@ type wish string
 
 func (w wish) admits(is bool) bool { return w == "included" || is == (w == "required") }
 
-// getInstanceTypesFromInstanceRequirements knows vCPUs, memory, architecture, and burstable and bare-metal types.
-func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
-	architectures, virtualization := c.list("ArchitectureType"), c.list("VirtualizationType")
-	const need = "InstanceRequirements"
+// otherNeeds are requirements that are not supported here; Spot Fleet adds Set to the names of lists.
+var otherNeeds = []string{"CpuManufacturer", "InstanceGeneration", "SpotMaxPricePercentageOverLowestPrice", "OnDemandMaxPricePercentageOverLowestPrice",
+	"RequireHibernateSupport", "NetworkInterfaceCount", "LocalStorage", "LocalStorageType", "TotalLocalStorageGB", "BaselineEbsBandwidthMbps",
+	"AcceleratorType", "AcceleratorCount", "AcceleratorManufacturer", "AcceleratorName", "AcceleratorTotalMemoryMiB", "NetworkBandwidthGbps",
+	"MaxSpotPriceAsPercentageOfOptimalOnDemandPrice", "BaselinePerformanceFactors", "RequireEncryptionInTransit"}
+
+// requirements reads those of a type: vCPUs, memory, burstable and bare-metal types, and names.
+func (c *call) requirements(need string) func(t region.Type) bool {
 	c.required(need + ".VCpuCount.Min")
 	c.required(need + ".MemoryMiB.Min")
 	least, most := c.number(need+".VCpuCount.Min", 0), c.number(need+".VCpuCount.Max", math.MaxInt)
 	small, large := c.number(need+".MemoryMiB.Min", 0), c.number(need+".MemoryMiB.Max", math.MaxInt)
-	burstable, metal := wish(c.text(need+".BurstablePerformance")), wish(c.text(need+".BareMetal"))
-	c.unspoken(need + ".InstanceGeneration")
+	lean, rich := c.decimal(need+".MemoryGiBPerVCpu.Min"), c.decimal(need+".MemoryGiBPerVCpu.Max")
+	burstable, metal := wish(c.among(need+".BurstablePerformance", wishes)), wish(c.among(need+".BareMetal", wishes))
+	allowed := append(c.list(need+".AllowedInstanceType"), c.list(need+".AllowedInstanceTypeSet")...)
+	excluded := append(c.list(need+".ExcludedInstanceType"), c.list(need+".ExcludedInstanceTypeSet")...)
+	if len(allowed) > 0 && len(excluded) > 0 {
+		c.fail(region.Errorf("InvalidParameterCombination", "AllowedInstanceTypes and ExcludedInstanceTypes cannot both be specified."))
+	}
+	for _, name := range otherNeeds {
+		c.unspoken(need+"."+name, need+"."+name+"Set")
+	}
+	return func(t region.Type) bool {
+		perVCPU := float64(t.MemoryMiB) / 1024 / float64(max(1, t.VCPU))
+		return t.VCPU >= least && t.VCPU <= most && int(t.MemoryMiB) >= small && int(t.MemoryMiB) <= large &&
+			perVCPU >= lean && (rich == 0 || perVCPU <= rich) &&
+			(len(allowed) == 0 || filter{values: allowed}.accepts(t.Name)) && !filter{values: excluded}.accepts(t.Name) &&
+			burstable.admits(strings.HasPrefix(t.Name, "t") && !strings.HasPrefix(t.Name, "trn")) && metal.admits(strings.Contains(t.Name, ".metal"))
+	}
+}
+
+var wishes = []string{"included", "required", "excluded"}
+
+// getInstanceTypesFromInstanceRequirements knows the architecture and what requirements does.
+func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
+	architectures, virtualization := c.list("ArchitectureType"), c.list("VirtualizationType")
+	meets := c.requirements("InstanceRequirements")
 	page := c.page(1, 1000)
 	if len(architectures) == 0 || len(virtualization) == 0 {
 		c.fail(region.Errorf("MissingParameter", "The request must contain the parameters ArchitectureType and VirtualizationType"))
@@ -36,9 +63,7 @@ func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
 	}
 	var list []item
 	for _, t := range c.region.Types() {
-		if slices.Contains(architectures, t.Arch) && slices.Contains(virtualization, "hvm") && t.VCPU >= least && t.VCPU <= most &&
-			int(t.MemoryMiB) >= small && int(t.MemoryMiB) <= large &&
-			burstable.admits(strings.HasPrefix(t.Name, "t") && !strings.HasPrefix(t.Name, "trn")) && metal.admits(strings.Contains(t.Name, ".metal")) {
+		if slices.Contains(architectures, t.Arch) && slices.Contains(virtualization, "hvm") && meets(t) {
 			list = append(list, item{t.Name})
 		}
 	}

@@ -99,6 +99,9 @@ type listing[T any] struct {
 func filterNames(t reflect.Type, prefix string) (names []string) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
+		if t.Elem() == reflect.TypeFor[node]() {
+			return nil // nodes contain nodes
+		}
 		return filterNames(t.Elem(), prefix)
 	case reflect.Struct:
 		for n := range t.NumField() {

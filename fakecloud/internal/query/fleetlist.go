@@ -1,8 +1,8 @@
 package query
 
 import (
-	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -18,6 +18,7 @@ type fleet struct {
 	Activity  string   `xml:"activityStatus,omitempty" filter:"activity-status"`
 	Type      string   `xml:"type" filter:"type"`
 	Created   stamp    `xml:"createTime"`
+	Until     *stamp   `xml:"validUntil"`
 	Fulfilled float64  `xml:"fulfilledCapacity"`
 	OnDemand  float64  `xml:"fulfilledOnDemandCapacity"`
 	Target    capacity `xml:"targetCapacitySpecification"`
@@ -68,6 +69,10 @@ func fleetShape(f region.Fleet) fleet {
 		Target: capacity{int(f.Spot + f.OnDemand), int(f.OnDemand), int(f.Spot), "on-demand"},
 		Excess: "termination", Errors: setOf(f.Refused, fleetErrorShape), Tags: tagSet(f.Tags),
 	}
+	v.Expires, v.Until = f.EndAtUntil, optional(f.Until)
+	if f.KeepExcess {
+		v.Excess = "no-termination"
+	}
 	if f.Spot > f.OnDemand {
 		v.Target.Default = "spot"
 	}
@@ -87,29 +92,40 @@ func fleetShape(f region.Fleet) fleet {
 	if f.OnDemandStrategy == "" {
 		v.Ordinary.Strategy = "lowest-price"
 	}
-	if f.Kind != region.Instant {
-		v.Activity = "pending_fulfillment"
-		if f.Filled[market.Spot] >= f.Spot && f.Filled[market.OnDemand] >= f.OnDemand {
-			v.Activity = "fulfilled"
-		} else if len(f.Refused) > 0 {
-			v.Activity = "error"
+	v.Activity = activity(f)
+	for n, o := range f.Overrides {
+		if o.Needs != nil && n > 0 && maps.Equal(o.Needs, f.Overrides[n-1].Needs) && o.Zone == f.Overrides[n-1].Zone {
+			continue // another type of the same requirements
 		}
-		if f.State != "active" {
-			v.Activity = ""
-		}
-	}
-	for _, o := range f.Overrides {
 		n := slices.IndexFunc(v.Configs.Items, func(c fleetConfig) bool { return c.Template == templateRef(o.Template) })
 		if n < 0 {
 			n = len(v.Configs.Items)
 			v.Configs.Items = append(v.Configs.Items, fleetConfig{})
 			v.Configs.Items[n].Template = templateRef(o.Template)
 		}
-		if shape := overrideShape(o).Overrides; shape != (fleetOverride{}) {
+		shape := overrideShape(o).Overrides
+		if o.Needs != nil {
+			needs := nodeOf("instanceRequirements", "Set", o.Needs)
+			shape.Type, shape.Needs = "", &needs
+		}
+		if shape != (fleetOverride{}) {
 			v.Configs.Items[n].Overrides.Items = append(v.Configs.Items[n].Overrides.Items, shape)
 		}
 	}
 	return v
+}
+
+// activity returns the word for what a fleet does; "" if it does nothing any more, or is of type instant.
+func activity(f region.Fleet) string {
+	switch {
+	case f.Kind == region.Instant || f.State != "active":
+		return ""
+	case f.Filled[market.Spot] >= f.Spot && f.Filled[market.OnDemand] >= f.OnDemand:
+		return "fulfilled"
+	case len(f.Refused) > 0:
+		return "error"
+	}
+	return "pending_fulfillment"
 }
 
 // describeFleets shows those of type instant by id only, like EC2.
@@ -117,7 +133,7 @@ func describeFleets(c *call) (answer, error) {
 	return describe("fleetSet", func(c *call) []fleet {
 		var list []fleet
 		for _, f := range c.region.Fleets(c.now) {
-			if f.Kind != region.Instant || slices.Contains(c.list("FleetId"), f.ID) {
+			if !f.SpotFleet() && (f.Kind != region.Instant || slices.Contains(c.list("FleetId"), f.ID)) {
 				list = append(list, fleetShape(f))
 			}
 		}
@@ -125,14 +141,45 @@ func describeFleets(c *call) (answer, error) {
 	}, key{param: "FleetId", filter: "fleet-id", code: "InvalidFleetId.NotFound", what: "fleet ID '%s'"})(c)
 }
 
-func describeFleetInstances(c *call) (answer, error) {
-	id := c.required("FleetId")
-	filters, page := c.filters(), c.page(1, 1000)
+// fleetKind is how the calls of one of the two kinds of fleets name it.
+type fleetKind struct {
+	param, element string
+	code, what     string // if there is none
+	spot           bool
+	events         map[string]string // EC2's words of event types, by those of an EC2 Fleet's history
+	filters        bool
+}
+
+var (
+	ec2Fleets = fleetKind{"FleetId", "fleetId", "InvalidFleetId.NotFound", "fleet ID", false, map[string]string{
+		"instance-change": "instance-change", "fleet-change": "fleet-change", "error": "service-error"}, true}
+	spotFleets = fleetKind{"SpotFleetRequestId", "spotFleetRequestId", "InvalidSpotFleetRequestId.NotFound", "spot fleet request ID", true, map[string]string{
+		"instance-change": "instanceChange", "fleet-change": "fleetRequestChange", "error": "error", "": "information"}, false}
+)
+
+// find returns the fleet with an id.
+func (k fleetKind) find(c *call, id string) (region.Fleet, error) {
+	fleets := c.region.Fleets(c.now)
+	n := slices.IndexFunc(fleets, func(f region.Fleet) bool { return f.ID == id && f.SpotFleet() == k.spot })
+	if n < 0 {
+		return region.Fleet{}, region.Errorf(k.code, "The %s '%s' does not exist", k.what, id)
+	}
+	return fleets[n], nil
+}
+
+// instances describes the machines of a fleet.
+func (k fleetKind) instances(c *call) (answer, error) {
+	id := c.required(k.param)
+	var filters []filter
+	if k.filters {
+		filters = c.filters()
+	}
+	page := c.page(1, 1000)
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(c.region.Fleets(c.now), func(f region.Fleet) bool { return f.ID == id }) {
-		return nil, region.Errorf("InvalidFleetId.NotFound", "The fleet ID '%s' does not exist", id)
+	if _, err := k.find(c, id); err != nil {
+		return nil, err
 	}
 	list := slices.DeleteFunc(c.region.Instances(c.now), func(i region.Instance) bool { return i.Fleet != id || !i.State.Alive() })
 	list, err := selectBy(list, filters, nil, map[string]func(region.Instance) []string{"instance-type": instanceFields["instance-type"]})
@@ -148,10 +195,10 @@ func describeFleetInstances(c *call) (answer, error) {
 	}
 	return &struct {
 		header
-		ID        string      `xml:"fleetId"`
+		ID        node
 		Members   set[member] `xml:"activeInstanceSet"`
 		NextToken string      `xml:"nextToken,omitempty"`
-	}{ID: id, NextToken: next, Members: setOf(list, func(i region.Instance) member {
+	}{ID: nodeOf(k.element, "", map[string]string{"": id}), NextToken: next, Members: setOf(list, func(i region.Instance) member {
 		return member{i.ID, i.Pool.Type, i.Request.ID, "healthy"}
 	})}, nil
 }
@@ -199,34 +246,35 @@ func (c *call) events(f region.Fleet) (list []fleetEvent) {
 	return list
 }
 
-func describeFleetHistory(c *call) (answer, error) {
-	id, from, kind := c.required("FleetId"), c.time("StartTime"), c.text("EventType")
+// history describes what happened to a fleet.
+func (k fleetKind) history(c *call) (answer, error) {
+	id, from, kind := c.required(k.param), c.time("StartTime"), c.among("EventType", slices.Sorted(maps.Values(k.events)))
 	c.required("StartTime")
-	if kind != "" && kind != "instance-change" && kind != "fleet-change" && kind != "service-error" {
-		c.invalid("EventType", kind)
-	}
-	kind = cmp.Or(map[string]string{"service-error": "error"}[kind], kind)
 	page := c.page(1, 1000)
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	fleets := c.region.Fleets(c.now)
-	n := slices.IndexFunc(fleets, func(f region.Fleet) bool { return f.ID == id })
-	if n < 0 {
-		return nil, region.Errorf("InvalidFleetId.NotFound", "The fleet ID '%s' does not exist", id)
+	f, err := k.find(c, id)
+	if err != nil {
+		return nil, err
 	}
-	list := slices.DeleteFunc(c.events(fleets[n]), func(e fleetEvent) bool {
-		return kind != "" && e.Type != kind || time.Time(e.At).Before(from)
+	list := slices.DeleteFunc(c.events(f), func(e fleetEvent) bool {
+		return kind != "" && k.events[e.Type] != kind || time.Time(e.At).Before(from)
 	})
 	list, next := cut(list, page)
+	if k.spot {
+		for n := range list {
+			list[n].Type, list[n].About.Kind = k.events[list[n].Type], cancelled(list[n].About.Kind)
+		}
+	}
 	return &struct {
 		header
 		Records   set[fleetEvent] `xml:"historyRecordSet"`
 		Last      stamp           `xml:"lastEvaluatedTime"`
-		ID        string          `xml:"fleetId"`
-		Start     stamp           `xml:"startTime"`
-		NextToken string          `xml:"nextToken,omitempty"`
-	}{Records: set[fleetEvent]{list}, Last: stamp(c.now), ID: id, Start: stamp(from), NextToken: next}, nil
+		ID        node
+		Start     stamp  `xml:"startTime"`
+		NextToken string `xml:"nextToken,omitempty"`
+	}{Records: set[fleetEvent]{list}, Last: stamp(c.now), ID: nodeOf(k.element, "", map[string]string{"": id}), Start: stamp(from), NextToken: next}, nil
 }
 
 func deleteFleets(c *call) (answer, error) {
@@ -254,8 +302,8 @@ func deleteFleets(c *call) (answer, error) {
 		Failed  set[failure]  `xml:"unsuccessfulFleetDeletionSet"`
 	}{}
 	for _, id := range wanted {
-		before, after, ok := c.region.DeleteFleet(c.now, id, terminate)
-		if ok {
+		if _, err := ec2Fleets.find(c, id); err == nil {
+			before, after, _ := c.region.DeleteFleet(c.now, id, terminate)
 			v.Deleted.Items = append(v.Deleted.Items, deletion{after, before, id})
 		} else {
 			v.Failed.Items = append(v.Failed.Items, failure{"fleetIdDoesNotExist", "The fleet ID '" + id + "' does not exist", id})
@@ -265,16 +313,19 @@ func deleteFleets(c *call) (answer, error) {
 }
 
 func modifyFleet(c *call) (answer, error) {
-	id, policy := c.required("FleetId"), c.text("ExcessCapacityTerminationPolicy")
+	id, policy := c.required("FleetId"), c.among("ExcessCapacityTerminationPolicy", excessPolicies)
 	c.ignore("Context")
-	if policy != "" && policy != "termination" && policy != "no-termination" {
-		c.invalid("ExcessCapacityTerminationPolicy", policy)
-	}
+	c.unspoken("LaunchTemplateConfig")
 	spot, onDemand := c.capacity()
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	if err := c.region.Resize(c.now, id, spot, onDemand, policy != "no-termination"); err != nil {
+	f, err := ec2Fleets.find(c, id)
+	if err != nil {
+		return nil, err
+	}
+	keep := policy == "no-termination" || policy == "" && f.KeepExcess
+	if err := c.region.Resize(c.now, id, spot, onDemand, !keep); err != nil {
 		return nil, err
 	}
 	return &done{Return: true}, nil

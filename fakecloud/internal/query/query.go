@@ -85,10 +85,18 @@ var actions = map[string]action{
 	"DeleteLaunchTemplateVersions":   deleteLaunchTemplateVersions,
 
 	"DescribeFleets":         describeFleets,
-	"DescribeFleetHistory":   describeFleetHistory,
-	"DescribeFleetInstances": describeFleetInstances,
+	"DescribeFleetHistory":   ec2Fleets.history,
+	"DescribeFleetInstances": ec2Fleets.instances,
 	"DeleteFleets":           deleteFleets,
 	"ModifyFleet":            modifyFleet,
+
+	"RequestSpotFleet":           requestSpotFleet,
+	"ModifySpotFleetRequest":     modifySpotFleetRequest,
+	"CancelSpotFleetRequests":    cancelSpotFleetRequests,
+	"DescribeSpotFleetInstances": spotFleets.instances,
+	"DescribeSpotFleetRequests": describe("spotFleetRequestConfigSet", spotFleetRequests, key{
+		param: "SpotFleetRequestId", filter: "spot-fleet-request-id", code: spotFleets.code, what: "spot fleet request ID '%s'", prefix: "sfr-"}),
+	"DescribeSpotFleetRequestHistory": spotFleets.history,
 
 	"DescribeImages": describe("imagesSet", images, key{
 		param: "ImageId", filter: "image-id", code: "InvalidAMIID.NotFound", what: "image id '[%s]'", prefix: "ami-"}),

@@ -28,6 +28,15 @@ func (t stamp) MarshalText() ([]byte, error) {
 	return []byte(time.Time(t).UTC().Format("2006-01-02T15:04:05.000Z")), nil
 }
 
+// optional is a time that may be absent.
+func optional(t time.Time) *stamp {
+	if t.IsZero() {
+		return nil
+	}
+	s := stamp(t)
+	return &s
+}
+
 type tag struct {
 	Key   string `xml:"key"`
 	Value string `xml:"value"`

@@ -32,7 +32,11 @@ func allTags(c *call) (list []tagged) {
 		add(t.ID, "launch-template", t.Tags)
 	}
 	for _, f := range c.region.Fleets(c.now) {
-		add(f.ID, "fleet", f.Tags)
+		kind := "fleet"
+		if f.SpotFleet() {
+			kind = "spot-fleet-request"
+		}
+		add(f.ID, kind, f.Tags)
 	}
 	for _, s := range c.region.Resources("") {
 		add(s.ID, string(s.Kind), s.Tags)

@@ -171,7 +171,7 @@ type templateVersion struct {
 
 func versionShape(t region.Template) templateVersion {
 	return templateVersion{t.ID, t.Name, t.Number, t.Note, stamp(t.Made), creator, t.Number == t.Default,
-		nodeOf("launchTemplateData", t.Given)}
+		nodeOf("launchTemplateData", "Set", t.Given)}
 }
 
 // versionFields are the filters of DescribeLaunchTemplateVersions.
@@ -354,7 +354,7 @@ func getLaunchTemplateData(c *call) (answer, error) {
 	return &struct {
 		header
 		Data node
-	}{Data: nodeOf("launchTemplateData", given)}, nil
+	}{Data: nodeOf("launchTemplateData", "Set", given)}, nil
 }
 
 // node is an element with others below it.
@@ -365,8 +365,8 @@ type node struct {
 }
 
 // nodeOf turns parameters into the elements as which they are read back: BlockDeviceMapping.1.Ebs.VolumeSize is blockDeviceMappingSet >
-// item > ebs > volumeSize.
-func nodeOf(name string, given map[string]string) node {
+// item > ebs > volumeSize. Names of lists get the suffix.
+func nodeOf(name, suffix string, given map[string]string) node {
 	n := node{XMLName: xml.Name{Local: name}}
 	below := make(map[string]map[string]string)
 	for path, value := range given {
@@ -385,16 +385,16 @@ func nodeOf(name string, given map[string]string) node {
 		if _, err := strconv.Atoi(top); err == nil {
 			child = "item"
 		} else if isList(below[top]) {
-			child += "Set"
+			child += suffix
 			switch { // where EC2's own names differ
-			case top == "LicenseSpecification":
+			case top == "LicenseSpecification" && suffix != "":
 				child = "licenseSet"
 			case top == "SecurityGroupId" && name == "item":
 				child = "groupSet"
 			}
 		}
-		one := nodeOf(child, below[top])
-		if name == "groupSet" {
+		one := nodeOf(child, suffix, below[top])
+		if name == "groupSet" && suffix != "" {
 			one.XMLName.Local = "groupId"
 		}
 		n.Below = append(n.Below, one)

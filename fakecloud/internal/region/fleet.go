@@ -16,10 +16,11 @@ type Override struct {
 	Template Template
 	Type     string // "" = the template's
 	Zone     string
-	Image    string     // "" = the template's
-	MaxPrice market.USD // 0 = the template's
-	Weight   float64    // units per machine; 0 = 1
-	Priority float64    // lower is better
+	Image    string            // "" = the template's
+	MaxPrice market.USD        // per unit; 0 = the template's, per machine
+	Weight   float64           // units per machine; 0 = 1
+	Priority float64           // lower is better
+	Needs    map[string]string // the requirements that chose the type, as given; nil = the caller did
 }
 
 // FleetRequest describes a fleet.
@@ -34,10 +35,17 @@ type FleetRequest struct {
 	Rebalance        bool              // replace machines with a rebalance recommendation at once
 	Tags             map[string]string // of the instances
 	FleetTags        map[string]string
-	Kind             FleetKind // "" = Instant
+	Kind             FleetKind         // "" = Instant
+	KeepExcess       bool              // machines beyond a lowered target stay
+	Until            time.Time         // when it is deleted; zero = never
+	EndAtUntil       bool              // with its machines
+	Given            map[string]string // the configuration of a Spot Fleet, as given; nil = it is none
 	Token            string
 	Fingerprint      string
 }
+
+// SpotFleet reports whether RequestSpotFleet made it: such a fleet has ids, states and tags of its own.
+func (q FleetRequest) SpotFleet() bool { return q.Given != nil }
 
 // FleetResult is the result for an override.
 type FleetResult struct {
@@ -130,7 +138,11 @@ func (r *Region) buy(q FleetRequest, class market.Class, units, least float64, r
 			p.request.Tags = make(map[string]string)
 		}
 		maps.Copy(p.request.Tags, q.Tags)
-		p.request.Tags["aws:ec2:fleet-id"] = result.ID
+		tag := "aws:ec2:fleet-id"
+		if q.SpotFleet() {
+			tag = "aws:ec2spot:fleet-request-id"
+		}
+		p.request.Tags[tag] = result.ID
 		p.request.fleet, p.request.weight = result.ID, p.weight()
 		made := r.create(p.offer, p.request, p.count)
 		result.Bought = append(result.Bought, FleetInstances{Override: p.override, Class: class, Pool: p.offer.pool, IDs: ids(made.Instances)})
@@ -143,7 +155,7 @@ func (r *Region) survey(q FleetRequest, class market.Class) (plan []purchase, re
 		data := o.Template.Data
 		request := LaunchRequest{
 			Type: cmp.Or(o.Type, data.Type), Zone: cmp.Or(o.Zone, data.Zone), Image: cmp.Or(o.Image, data.Image), Spot: class == market.Spot,
-			MaxPrice: cmp.Or(o.MaxPrice, data.MaxPrice), Min: 1, Max: 1,
+			MaxPrice: cmp.Or(market.USD(math.Round(float64(o.MaxPrice)*cmp.Or(o.Weight, 1))), data.MaxPrice), Min: 1, Max: 1,
 			UserData: data.UserData, Tags: data.Tags, RequestTags: data.RequestTags, KeyName: data.KeyName, Groups: data.Groups, Shown: data.Shown,
 		}
 		chosen, err := r.choose(request)

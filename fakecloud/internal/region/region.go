@@ -66,8 +66,8 @@ func (n namer) next(prefix string) string {
 	return fmt.Sprintf("%s-%016x%x", prefix, n.Uint64(), n.Uint64()>>60)
 }
 
-func (n namer) fleet() string {
-	return fmt.Sprintf("fleet-%08x-%04x-%04x-%04x-%012x", n.Uint32(), n.Uint32()>>16, n.Uint32()>>16, n.Uint32()>>16, n.Uint64()>>16)
+func (n namer) fleet(prefix string) string {
+	return fmt.Sprintf("%s-%08x-%04x-%04x-%04x-%012x", prefix, n.Uint32(), n.Uint32()>>16, n.Uint32()>>16, n.Uint32()>>16, n.Uint64()>>16)
 }
 
 // request is shorter, like the ids of spot requests.

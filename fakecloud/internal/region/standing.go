@@ -29,6 +29,7 @@ func (r *Region) retry() {
 	r.retryAt = time.Time{}
 	short := false
 	for _, f := range r.fleets {
+		r.expire(f)
 		short = r.replenish(f) || short
 	}
 	for _, w := range slices.Clone(r.waiting) {
@@ -165,8 +166,13 @@ func (r *Region) newFleet(q FleetRequest) FleetResult {
 	if q.Kind == "" {
 		q.Kind = Instant
 	}
-	f := &Fleet{FleetRequest: q, ID: r.names.fleet(), Created: seconds(r.now), State: "active", Tags: maps.Clone(q.FleetTags)}
+	prefix := "fleet"
+	if q.SpotFleet() {
+		prefix = "sfr"
+	}
+	f := &Fleet{FleetRequest: q, ID: r.names.fleet(prefix), Created: seconds(r.now), State: "active", Tags: maps.Clone(q.FleetTags)}
 	r.fleets = append(r.fleets, f)
+	r.expire(f)
 	if q.Kind != Instant {
 		if r.replenish(f) {
 			r.retryBy(r.now.Add(retryEvery))
@@ -178,6 +184,17 @@ func (r *Region) newFleet(q FleetRequest) FleetResult {
 	r.buy(q, market.Spot, q.Spot, q.Min, &result)
 	f.Refused, f.Tried = result.Refused, r.now
 	return result
+}
+
+// expire deletes a fleet at its time, and schedules a try for then.
+func (r *Region) expire(f *Fleet) {
+	switch {
+	case f.State != "active" || f.Until.IsZero():
+	case f.Until.After(r.now):
+		r.retryBy(f.Until)
+	default:
+		r.delete(f, f.EndAtUntil)
+	}
 }
 
 // replenish buys what a fleet lacks, and reports whether some is still missing.
@@ -233,7 +250,7 @@ func (r *Region) Fleets(now time.Time) []Fleet {
 		for class := range f.targets() {
 			v.Filled[class] = filled(r.order, f.ID, class)
 		}
-		if v.State == "deleted_terminating" && !slices.ContainsFunc(r.order, func(i *Instance) bool { return i.Fleet == f.ID && i.State != Terminated }) {
+		if v.State != "active" && !slices.ContainsFunc(r.order, func(i *Instance) bool { return i.Fleet == f.ID && i.State != Terminated }) {
 			v.State = "deleted"
 		}
 		list = append(list, v)
@@ -249,17 +266,22 @@ func (r *Region) DeleteFleet(now time.Time, id string, terminate bool) (before, 
 		return "", "", false
 	}
 	f := r.fleets[n]
-	before, f.Deleted = f.State, r.now
-	f.State = "deleted_running"
-	if terminate {
-		f.State = "deleted_terminating"
-		for _, i := range r.order {
-			if i.Fleet == id && i.State.Alive() {
-				r.end(r.now, i, UserRequest, false)
-			}
+	before = f.State
+	r.delete(f, terminate)
+	return before, f.State, true
+}
+
+func (r *Region) delete(f *Fleet, terminate bool) {
+	f.State, f.Deleted = "deleted_running", r.now
+	if !terminate {
+		return
+	}
+	f.State = "deleted_terminating"
+	for _, i := range r.order {
+		if i.Fleet == f.ID && i.State.Alive() {
+			r.end(r.now, i, UserRequest, false)
 		}
 	}
-	return before, f.State, true
 }
 
 // Resize changes the target of a fleet of kind Maintain. With trim, machines beyond the target are ended, the newest first.
