@@ -29,7 +29,7 @@ func (r *Region) retry() {
 	r.retryAt = time.Time{}
 	short := false
 	for _, f := range r.fleets {
-		r.expire(f)
+		f.expire(r)
 		short = r.replenish(f) || short
 	}
 	for _, w := range slices.Clone(r.waiting) {
@@ -172,7 +172,7 @@ func (r *Region) newFleet(q FleetRequest) FleetResult {
 	}
 	f := &Fleet{FleetRequest: q, ID: r.names.fleet(prefix), Created: seconds(r.now), State: "active", Tags: maps.Clone(q.FleetTags)}
 	r.fleets = append(r.fleets, f)
-	r.expire(f)
+	f.expire(r)
 	if q.Kind != Instant {
 		if r.replenish(f) {
 			r.retryBy(r.now.Add(retryEvery))
@@ -187,13 +187,13 @@ func (r *Region) newFleet(q FleetRequest) FleetResult {
 }
 
 // expire deletes a fleet at its time, and schedules a try for then.
-func (r *Region) expire(f *Fleet) {
+func (f *Fleet) expire(r *Region) {
 	switch {
 	case f.State != "active" || f.Until.IsZero():
 	case f.Until.After(r.now):
 		r.retryBy(f.Until)
 	default:
-		r.delete(f, f.EndAtUntil)
+		f.delete(r, f.EndAtUntil)
 	}
 }
 
@@ -267,11 +267,11 @@ func (r *Region) DeleteFleet(now time.Time, id string, terminate bool) (before, 
 	}
 	f := r.fleets[n]
 	before = f.State
-	r.delete(f, terminate)
+	f.delete(r, terminate)
 	return before, f.State, true
 }
 
-func (r *Region) delete(f *Fleet, terminate bool) {
+func (f *Fleet) delete(r *Region, terminate bool) {
 	f.State, f.Deleted = "deleted_running", r.now
 	if !terminate {
 		return
