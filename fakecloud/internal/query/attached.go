@@ -76,6 +76,9 @@ func networkCard(i region.Instance, v *instance) card {
 	}
 	if i.State.Alive() {
 		c.Associated = &association{PublicIP(i), "amazon"}
+		if i.Elastic != "" {
+			c.Associated.Owner = Account
+		}
 	}
 	c.PrivateAddrs.Items = []address{{v.PrivateIP, v.PrivateDNS, true, c.Associated}}
 	return c

@@ -118,7 +118,7 @@ func (c *call) instance(i region.Instance) instance {
 	if i.State != region.ShuttingDown && i.State != region.Terminated {
 		v.PrivateIP, v.PrivateDNS = PrivateIP(i), PrivateDNS(i)
 		v.VPC, v.Subnet, v.Groups.Items = c.first(region.VPC), c.subnetOf(i.Pool.Zone), c.groupRefs(i)
-		v.BlockDevices.Items, v.Interfaces.Items = []disk{rootDisk(i)}, []card{networkCard(i, &v)}
+		v.BlockDevices.Items, v.Interfaces.Items = c.disks(i), []card{networkCard(i, &v)}
 	}
 	if i.State.Alive() {
 		v.PublicIP = PublicIP(i)

@@ -40,6 +40,9 @@ func PrivateDNS(i region.Instance) string {
 // PublicIP returns an address of the loopback interface that differs among 16 million machines: on Linux, an instance's servers on all
 // addresses are reachable there.
 func PublicIP(i region.Instance) string {
+	if i.Elastic != "" {
+		return i.Elastic
+	}
 	return fmt.Sprintf("127.%d.%d.%d", i.Number>>16&255, i.Number>>8&255, i.Number&255)
 }
 

@@ -4,15 +4,19 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
-// volume is the root disk of a machine; there are no others.
+// volume is the root disk of a machine, or one that a caller created.
 type volume struct {
-	ID       string           `xml:"volumeId" filter:"volume-id"`
-	SizeGiB  int              `xml:"size" filter:"size"`
-	Zone     string           `xml:"availabilityZone" filter:"availability-zone"`
-	State    string           `xml:"status" filter:"status"`
-	Created  stamp            `xml:"createTime"`
-	Kind     string           `xml:"volumeType" filter:"volume-type"`
-	Attached set[volumeUsage] `xml:"attachmentSet"`
+	ID         string           `xml:"volumeId" filter:"volume-id"`
+	SizeGiB    int              `xml:"size" filter:"size"`
+	Zone       string           `xml:"availabilityZone" filter:"availability-zone"`
+	State      string           `xml:"status" filter:"status"`
+	Created    stamp            `xml:"createTime"`
+	Kind       string           `xml:"volumeType" filter:"volume-type"`
+	Attached   set[volumeUsage] `xml:"attachmentSet"`
+	Encrypted  bool             `xml:"encrypted" filter:"encrypted"`
+	IOPS       string           `xml:"iops,omitempty"`
+	Throughput string           `xml:"throughput,omitempty"`
+	Tags       *tagList         `xml:"tagSet"`
 }
 
 type volumeUsage struct {
@@ -40,7 +44,7 @@ func volumes(c *call) (list []volume) {
 		v.Attached.Items = []volumeUsage{{v.ID, i.ID, rootDevice, "attached", stamp(i.Launched), true}}
 		list = append(list, v)
 	}
-	return list
+	return append(list, of(region.Volume, volumeShape)(c)...)
 }
 
 // attachedCard is a network card with its names in filters.
@@ -57,15 +61,6 @@ func networkInterfaces(c *call) (list []attachedCard) {
 		list = append(list, attachedCard{card: networkCard(i, &v), Zone: i.Pool.Zone, Of: i.ID, Name: attachedTo("eni", i)})
 	}
 	return list
-}
-
-// elasticAddress: nobody has one here.
-type elasticAddress struct {
-	IP         string `xml:"publicIp" filter:"public-ip"`
-	Allocation string `xml:"allocationId" filter:"allocation-id"`
-	Domain     string `xml:"domain" filter:"domain"`
-	Instance   string `xml:"instanceId" filter:"instance-id"`
-	Card       string `xml:"networkInterfaceId" filter:"network-interface-id"`
 }
 
 // rebootInstances does nothing: a machine is a process, whose end is the machine's.

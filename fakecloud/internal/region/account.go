@@ -38,6 +38,8 @@ const (
 	KeyPair         Kind = "key-pair"
 	InternetGateway Kind = "internet-gateway"
 	RouteTable      Kind = "route-table"
+	ElasticIP       Kind = "elastic-ip"
+	Volume          Kind = "volume"
 )
 
 // Resource is something other than a machine that clients look up before they launch. None has any effect on a machine, except
@@ -50,7 +52,8 @@ type Resource struct {
 	Body    string // a key's public half
 	Created time.Time
 	Tags    map[string]string
-	Rules   []Rule // of a security group
+	Rules   []Rule            // of a security group
+	Given   map[string]string // of a volume
 }
 
 // Rule of a security group. It is stored and shown.
@@ -111,7 +114,7 @@ func (a *Account) Resources(kind Kind) []Resource {
 	var list []Resource
 	for _, s := range a.resources {
 		if s.Kind == kind || kind == "" {
-			s.Tags, s.Rules = maps.Clone(s.Tags), slices.Clone(s.Rules)
+			s.Tags, s.Rules, s.Given = maps.Clone(s.Tags), slices.Clone(s.Rules), maps.Clone(s.Given)
 			list = append(list, s)
 		}
 	}
@@ -148,6 +151,15 @@ func (a *Account) SetRules(group string, rules []Rule) []Rule {
 		}
 	}
 	return rules
+}
+
+// SetGiven replaces what is given of a resource.
+func (a *Account) SetGiven(id string, given map[string]string) {
+	for n := range a.resources {
+		if a.resources[n].ID == id {
+			a.resources[n].Given = maps.Clone(given)
+		}
+	}
 }
 
 // RemoveResource removes one.

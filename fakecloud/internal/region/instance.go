@@ -37,6 +37,7 @@ type Instance struct {
 	Groups      []string // ids of its security groups
 	Fleet       string   // that bought it; "" = none
 	Weight      float64  // its units in the fleet
+	Elastic     string   // its elastic address; "" = none
 	Pool        market.Pool
 	Bid         market.USD // highest price per hour; 0 for on-demand
 	UserData    []byte

@@ -145,6 +145,7 @@
                     <deleteOnTermination>true</deleteOnTermination>
                 </item>
             </attachmentSet>
+            <encrypted>false</encrypted>
         </item>
     </volumeSet>
 </DescribeVolumesResponse>
