@@ -3,7 +3,10 @@ package dashboard
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,6 +127,29 @@ func TestPagesEscapeWhatProgramsChoose(t *testing.T) {
 			if strings.Contains(text, bad) && !(strings.HasPrefix(path, "/api/") && strings.HasPrefix(bad, "<")) { // JSON has no markup
 				t.Errorf("%s has %q", path, bad)
 			}
+		}
+	}
+}
+
+// So does the list of a job server, whose jobs, groups and users have names that others chose.
+func TestListEscapesNames(t *testing.T) {
+	const words = "</style><svg/onload=alert(1)>\"'\u200f\u202egnp\u2067\x1b]8;;javascript:alert(1)\a"
+	b := New(t.TempDir(), time.Now, slog.New(slog.DiscardHandler))
+	b.ManagedBy(func(*http.Request) Manager {
+		return Manager{Held: words, Groups: map[string]GroupLimits{"g" + words: {Quota: words}}, Sweeps: []Sweep{{ID: words}}, Jobs: []Row{{Summary: Summary{
+			Run: "r" + words, Job: words, App: words, State: words, Kind: words, Group: words, User: "u" + words, Unit: words, Metric: words, Why: words, Clock: 1, Clocks: 2, Began: time.Now(), Spent: words}}}}
+	}, nil)
+	server := httptest.NewServer(b.Handler())
+	defer server.Close()
+	for _, query := range []string{"", "?user=" + url.QueryEscape("u"+words), "?group=" + url.QueryEscape(words) + "&state=" + url.QueryEscape(words)} {
+		text := get(t, server, "/"+query, http.StatusOK)
+		for _, bad := range []string{"<svg/", "</style><", "\u200f", "\u202e", "\u2067", "\x1b", "\a", `href="javascript`} {
+			if strings.Contains(text, bad) {
+				t.Errorf("/%s has %q", query, bad)
+			}
+		}
+		if !strings.Contains(text, "&lt;svg/onload") {
+			t.Errorf("/%s has no job", query)
 		}
 	}
 }
