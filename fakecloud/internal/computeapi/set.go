@@ -76,7 +76,7 @@ func setTags(c *call) (any, error) {
 // resetInstance does nothing: a machine is a process, whose end is the machine's.
 func resetInstance(c *call) (any, error) {
 	return c.update("reset", func(i region.Instance) error {
-		if c.status(i) != "RUNNING" {
+		if s := c.status(i); s != "RUNNING" && s != "STAGING" {
 			return refusalf(http.StatusBadRequest, "resourceNotReady", "The resource 'projects/%s/zones/%s/instances/%s' is not ready", c.project(), i.Pool.Zone, i.ID)
 		}
 		return nil
