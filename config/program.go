@@ -21,7 +21,7 @@ import (
 type UserProgram struct {
 	// Run is the program, run by `bash -euo pipefail` in the workdir. Required, or `train`.
 	Run string `yaml:"run"`
-	// Setup is run once on each machine before the first program. Default none.
+	// Setup is a script that runs once on each machine before the first program. Default none.
 	Setup string `yaml:"setup"`
 	// Image is a [container image](programs.md#container-images) with bash. Default none: the machine's own system.
 	Image string `yaml:"image"`
@@ -52,7 +52,7 @@ type UserProgram struct {
 	// Coordinator is the rendezvous program of a gang with `on_loss: replace`, run by `bash` next to the controller; ranks reach it at MASTER_ADDR
 	// and MASTER_PORT. Default none.
 	Coordinator string `yaml:"coordinator"`
-	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM. Default none.
+	// OnNotice is a script that runs when the machine is about to be reclaimed, while the program gets SIGTERM. Default none.
 	OnNotice string `yaml:"on_notice"`
 	// Tiers makes the machines [replicas of one model](python.md). Default none.
 	Tiers Tiers `yaml:"tiers"`

@@ -130,8 +130,8 @@ func TestKill(t *testing.T) {
 	if err := r.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"kill of 1 machine, at 2014-05-01 00:21:00", "2.00 s: the longest time between two clocks was 2.20 s, usual were 0.20 s",
-		"2 clocks done again, after 1 roll-back", "4 partitions"} {
+	for _, words := range []string{"kill of 1 machine, at 2014-05-01 00:21:00", "2.00 s: the longest time between two clocks was 2.20 s, normally 0.20 s",
+		"2 clocks repeated, after 1 roll-back", "4 partitions"} {
 		if !strings.Contains(text.String(), words) {
 			t.Errorf("%q is not in\n%s", words, &text)
 		}
@@ -163,7 +163,7 @@ func TestMove(t *testing.T) {
 		t.Errorf("%.4f s added, %.3f hidden", m.Added, m.Hidden)
 	}
 	var text bytes.Buffer
-	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "32 partitions, 4.0 MB in 0.400 s, 90.0 % of them hidden") {
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "32 partitions, 4.0 MB in 0.400 s, 90.0 % of that time hidden") {
 		t.Errorf("%v:\n%s", err, &text)
 	}
 }
@@ -192,7 +192,7 @@ func TestEnd(t *testing.T) {
 		t.Errorf("report %+v", r)
 	}
 	var text bytes.Buffer
-	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "has NOT gone on") {
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "has NOT continued") {
 		t.Errorf("%v:\n%s", err, &text)
 	}
 }

@@ -33,7 +33,7 @@ func TestDrillOfPrograms(t *testing.T) {
 	}
 	feed(journal.ProgramStart, "i-3", "rank-0", 9)
 	var b strings.Builder
-	if err := w.Report().WriteText(&b); err != nil || !w.Settled() || !strings.Contains(b.String(), "1 program went on elsewhere 3.00 s after it; 3 steps done again") {
+	if err := w.Report().WriteText(&b); err != nil || !w.Settled() || !strings.Contains(b.String(), "1 program resumed elsewhere after 3.00 s; 3 steps repeated") {
 		t.Errorf("%v, settled %v: %s", err, w.Settled(), &b)
 	}
 }

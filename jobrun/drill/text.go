@@ -24,11 +24,11 @@ func (r Report) WriteText(w io.Writer) error {
 	}
 	if r.Programs > 0 {
 		if r.WentOn && r.Do == Rebalance {
-			line("programs", "%s continued: the recommendation was known %.2f s after it and took no machine", words.Number(r.Programs, "program"), r.Until)
+			line("programs", "%s continued: the recommendation arrived after %.2f s and took no machine", words.Number(r.Programs, "program"), r.Until)
 		} else if r.WentOn {
-			line("programs", "%s went on elsewhere %.2f s after it; %s done again", words.Number(r.Programs, "program"), r.Until, words.Number(int(r.Steps), "step"))
+			line("programs", "%s resumed elsewhere after %.2f s; %s repeated", words.Number(r.Programs, "program"), r.Until, words.Number(int(r.Steps), "step"))
 		} else {
-			line("programs", "have NOT gone on elsewhere")
+			line("programs", "have NOT resumed elsewhere")
 		}
 		if r.Launched > 0 {
 			line("bought", "%s", words.Number(r.Launched, "machine"))
@@ -39,16 +39,16 @@ func (r Report) WriteText(w io.Writer) error {
 	switch {
 	case r.WentOn && r.Do == Move:
 		r.Moves.write(line)
-		line("clocks", "the longest took %.3f s, usual were %.3f s; all until the moves were over took %.3f s more", r.Longest, r.Usual, max(r.Moves.Added, 0))
+		line("clocks", "the longest took %.3f s, normally %.3f s; all until the end of the moves took %.3f s more", r.Longest, r.Usual, max(r.Moves.Added, 0))
 	case r.WentOn:
-		line("stood still", "%.2f s: the longest time between two clocks was %.2f s, usual were %.2f s", r.Still, r.Longest, r.Usual)
-		line("next clock", "a new clock was done %.2f s after it, once they were gone", r.Until)
+		line("stalled", "%.2f s: the longest time between two clocks was %.2f s, normally %.2f s", r.Still, r.Longest, r.Usual)
+		line("next clock", "completed %.2f s after the drill, with the machines gone", r.Until)
 	default:
-		line("training", "has NOT gone on")
+		line("training", "has NOT continued")
 	}
-	lost := "nothing: no clock was done again"
+	lost := "nothing: no clock was repeated"
 	if r.Rollback > 0 {
-		lost = fmt.Sprintf("%s done again, after %s", words.Number(int(r.Lost), "clock"), words.Number(r.Rollback, "roll-back"))
+		lost = fmt.Sprintf("%s repeated, after %s", words.Number(int(r.Lost), "clock"), words.Number(r.Rollback, "roll-back"))
 	}
 	line("lost", "%s", lost)
 	if r.Do != Move {
@@ -61,13 +61,13 @@ func (r Report) WriteText(w io.Writer) error {
 		line("stages", "%s", strings.Join(r.Stages, ", "))
 	}
 	if r.Others > 0 {
-		line("beside", "%s that were not meant left meanwhile", words.Number(r.Others, "machine"))
+		line("others", "%s that were not targeted left meanwhile", words.Number(r.Others, "machine"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 func (m Moves) write(line func(name, format string, args ...any)) {
-	line("copied", "%s, %.1f MB in %.3f s, %.1f %% of them hidden", words.Number(m.Partitions, "partition"), float64(m.Bytes)/1e6, m.Seconds, 100*m.Hidden)
-	line("waited", "workers for partitions on their way: %.3f s in all, %.3f s for one", m.Waited, m.Longest)
+	line("copied", "%s, %.1f MB in %.3f s, %.1f %% of that time hidden", words.Number(m.Partitions, "partition"), float64(m.Bytes)/1e6, m.Seconds, 100*m.Hidden)
+	line("waited", "workers, for partitions in transit: %.3f s in all, %.3f s for one", m.Waited, m.Longest)
 }

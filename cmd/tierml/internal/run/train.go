@@ -24,7 +24,7 @@ func NewTrainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train JOB.yaml | DATA",
 		Short: "Train a job in this process only: no cloud, no market, all cores",
-		Long: `A data file is enough: the application follows from its format. The model is saved in runs/NAME-N or to --into. Training
+		Long: `A data file is enough: the application follows from its format. It saves the model in runs/NAME-N, or to the file --into. Training
 stops after train.clocks clocks, or earlier because of train.stop or the flags below. Ctrl-C saves the current model.`,
 		Example: `  tierml train ratings.csv
   tierml train job.yaml
