@@ -1,4 +1,4 @@
-# Models that `tierml init` and `tierml train` make without a setting touched, beside scikit-learn's with its defaults, on held-out
+# Models that `tierml init` and `tierml train` make with default settings, compared with scikit-learn's with its defaults, on held-out
 # data: `make defaults`, which prints a table in Markdown.
 #
 #   python defaults.py TIERML DATA-FOLDER SEEDS [NAME...]
@@ -23,7 +23,7 @@ tierml, data, seeds, names = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.arg
 
 
 def scored(name, seed, ours, theirs):
-    """Says how far it has come: some data sets take minutes."""
+    """Reports progress: some data sets take minutes."""
     print(f"{time.strftime('%H:%M:%S')} {name} seed {seed}: {ours[-1]:.4f}, other {theirs[-1]:.4f}", file=sys.stderr, flush=True)
 
 
@@ -148,7 +148,7 @@ def topics(name, count=20):
     words, a = read("train")
     _, b = read("test")
     words = max(words, a[:, 1].max(), b[:, 1].max())
-    often = np.bincount(a[:, 1], minlength=words + 1) >= 20  # of words in fewer documents nothing is learnt, and scikit-learn takes hours
+    often = np.bincount(a[:, 1], minlength=words + 1) >= 20  # words in fewer documents teach nothing, and scikit-learn would take hours
     a, b = a[often[a[:, 1]]], b[often[b[:, 1]]]
     number = np.cumsum(often) - 1
     a[:, 1], b[:, 1] = number[a[:, 1]], number[b[:, 1]]

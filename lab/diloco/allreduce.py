@@ -1,4 +1,4 @@
-"""The median time in which two processes add up an array of BYTES by gloo's all-reduce, to WRITES: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
+"""Writes the median time in which two processes all-reduce an array of BYTES with gloo to WRITES: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
 
 import os
 import statistics

@@ -1,4 +1,4 @@
-"""A deterministic LeNet through sixty rounds, on 4, 3 and 1 machines and through what happens to them: python bytes.py TIERML FOLDER
+"""A deterministic LeNet through sixty rounds, on 4, 3 and 1 machines and through their events: python bytes.py TIERML FOLDER
 
 It prints each model's SHA-256, and fails if they differ. DIGITS is the data's folder.
 """
@@ -17,7 +17,7 @@ import jobs
 
 ROUNDS, EVERY = 60, 10
 
-# Machines, and what happens once that many rounds are done.
+# Machines, and the events after that many rounds.
 RUNS = (
     ("calm", 4, ()),
     ("disturbed", 4, ((10, "evict oldest"), (25, "kill oldest"), (40, "evict all"), (50, "controller"))),
@@ -39,7 +39,7 @@ def follow(tierml, folder, job, events):
         try:
             with open(os.path.join(directory, "journal.jsonl")) as f:
                 return max((e["clock"] for e in map(json.loads, f.read().splitlines()) if e["kind"] == "clock"), default=0)
-        except (FileNotFoundError, ValueError):  # not there yet, or in the middle of a line
+        except (FileNotFoundError, ValueError):  # does not exist yet, or ends in the middle of a line
             return 0
 
     run = start(job)

@@ -1,7 +1,7 @@
-"""What a round costs, five times in turn with what it is compared with: python cost.py TIERML FOLDER
+"""The cost of a round, five times in turn with its comparison: python cost.py TIERML FOLDER
 
-100 MiB between two workers and one server, beside an all-reduce of gloo between two processes; and the steps of a program with 16 MiB whose steps take
-100 ms, beside those of the same program without TierML.
+100 MiB between two workers and one server, compared with a gloo all-reduce between two processes; and the steps of a program with 16 MiB whose steps
+take 100 ms, compared with those of the same program without TierML.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Four machines of which one is lost every minute, with a notice and without one in turn: python elastic.py TIERML FOLDER
+"""Four machines, one of which is lost every minute, alternately with and without a notice: python elastic.py TIERML FOLDER
 
 Replicas on the tiers and, after them, a data-parallel gang of the same model with tierml.keep, through the same losses at the same times; where TORCHFT
 is a python that has torchft-nightly, its DiLoCo and its data-parallel training, too, as gangs with `on_loss: replace`. The environment may have MINUTES
@@ -26,7 +26,7 @@ GANG_SAVES = "5m"  # of market time: 5 s here, as long as a round
 
 
 class Run:
-    """A run that is under way, and what its machines and its programs say of it."""
+    """A run in progress, as its machines and its programs report it."""
 
     def __init__(self, tierml, folder, name, job):
         self.directory, self.writes = os.path.join(folder, "runs", name + "-1"), os.path.join(folder, name + ".steps")
@@ -42,7 +42,7 @@ class Run:
         processes = []
         for name in sorted(glob.glob(self.writes + ".*")):
             with open(name) as f:
-                lines = f.read().split("\n")[:-1]  # what follows the last one is not whole
+                lines = f.read().split("\n")[:-1]  # the rest is incomplete
             if lines:
                 processes.append([tuple(json.loads(line)) for line in lines])
         return processes
@@ -64,7 +64,7 @@ class Run:
         return time.time(), event.split()[0]
 
     def stop(self):
-        """Ends the run cleanly, or at once if that takes long: the machines end by themselves then."""
+        """Ends the run cleanly, or immediately if that takes long: the machines then end by themselves."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(30)
@@ -74,7 +74,7 @@ class Run:
 
 
 def seconds(text):
-    """RFC 3339 to seconds, whatever the number of its decimals."""
+    """RFC 3339 to seconds, with any number of decimals."""
     whole, _, decimals = text.rstrip("Z").partition(".")
     return datetime.datetime.fromisoformat(whole).replace(tzinfo=datetime.timezone.utc).timestamp() + float("0." + (decimals or "0"))
 
@@ -140,7 +140,7 @@ def counted(processes):
 
 
 def causes(events, begin, end):
-    """What happened within a pause, first, or last before it, and not long ago."""
+    """The event that explains a pause: the first within it, or the last shortly before it."""
     inside = [what for at, what in events if begin < at < end]
     before = [what for at, what in events if begin - 20 < at <= begin]
     return (inside[:1] or before[-1:] or ["otherwise"])[0]
@@ -173,7 +173,7 @@ def of_tiers(run, began, ended, lost):
 
 
 def of_gang(run, began, ended, lost):
-    """The same of a gang, of which every step is one of each rank. It stands from its last new step to the next one, and begins anew after a gap."""
+    """The same of a gang, of which every step is one of each rank. It stalls from its last new step to the next one, and restarts after a gap."""
     furthest, first, moved, before, losses, pauses = -1, None, began, began, {}, {}
     for at, step in sorted(s[:2] for process in run.stamps() for s in process):
         if at > ended:

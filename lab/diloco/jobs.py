@@ -1,4 +1,4 @@
-"""Jobs of these measurements, on machines of the local cloud whose price never changes."""
+"""The jobs of these measurements, on machines of the local cloud at a constant price."""
 
 import json
 import os

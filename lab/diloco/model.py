@@ -1,4 +1,4 @@
-"""The models of these measurements, and their data: a transformer of characters on a text, LeNet on 10,000 digits, and a small network."""
+"""The models of these measurements, and their data: a character transformer on a text, LeNet on 10,000 digits, and a small network."""
 
 import gzip
 import os
@@ -82,7 +82,7 @@ class Digits:
         return functional.cross_entropy(model(batch[0]), batch[1])
 
     def test(self, model):
-        """The part of the last 2,000 digits that it takes for others."""
+        """The share of the last 2,000 digits that it misclassifies."""
         with torch.no_grad():
             return (model(self.x[8000:]).argmax(1) != self.y[8000:]).float().mean().item()
 
@@ -111,7 +111,7 @@ class Points:
 
 
 def begin():
-    """What the environment's TASK and SEED say: the data, and a model and an optimizer of that seed."""
+    """The data of the environment's TASK, and a model and an optimizer with its SEED."""
     data = {"characters": Characters, "digits": Digits, "points": Points}[os.environ["TASK"]]()
     torch.manual_seed(int(os.environ["SEED"]))
     model = data.model()

@@ -1,4 +1,5 @@
-"""How good models become by rounds on the tiers, beside synchronous AdamW on the same examples: python quality.py TIERML FOLDER SEEDS [TASK...]
+"""The quality of models trained in rounds on the tiers, compared with synchronous AdamW on the same examples: python quality.py TIERML FOLDER SEEDS
+[TASK...]
 
 FOLDER takes the runs. TEXT and DIGITS are the data; KINDS, such as "undisturbed,int8", are those that run. Test losses are of characters, error rates of digits; ratios are medians of the seeds.
 """

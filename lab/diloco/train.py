@@ -27,7 +27,7 @@ with tierml.DiLoCo(model, optimizer) as run:
             at, was, gone = run.round, gone, missing(run)
             if was and not gone:  # another machine's, which begins with a fresh optimizer
                 optimizer = torch.optim.AdamW(model.parameters(), data.rate)
-            if gone and not still:  # no numbers, so that it is not delivered
+            if gone and not still:  # not numbers, so that it is not delivered
                 with torch.no_grad():
                     next(model.parameters()).fill_(float("nan"))
         if not gone:

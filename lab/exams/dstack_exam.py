@@ -1,4 +1,4 @@
-"""dstack's AWS backend (which nobody here wrote) checks its credentials, asks for quotas and zones, and launches, waits for and ends an
+"""dstack's AWS backend (third-party code) checks its credentials, queries quotas and zones, and launches, waits for and ends an
 instance through tierml fakecloud: lab/exams/provisioner-exam."""
 
 import sys

@@ -1,7 +1,7 @@
-"""A pytest plugin that lets moto's EC2 tests (which nobody here wrote) ask tierml fakecloud in the place of moto: lab/exams/moto-exam.
+"""A pytest plugin that runs moto's EC2 tests (third-party code) against tierml fakecloud instead of moto: lab/exams/moto-exam.
 
-Each test gets a new cloud. A test that makes a call that the fake cloud does not claim, or asks in two regions, is skipped with
-that reason; every other one counts.
+Each test gets a new cloud. A test that makes a call that the fake cloud does not claim, or that uses two regions, is skipped with that reason; all
+others count.
 """
 
 import os
@@ -46,7 +46,7 @@ def market(region):
 
 
 class Cloud:
-    """A cloud of the region in which the test asks first."""
+    """A cloud of the region that the test uses first."""
 
     def __init__(self):
         self.process = self.region = None

@@ -1,4 +1,4 @@
-"""SkyPilot's AWS provisioner (which nobody here wrote) launches, stops, resumes and ends a cluster through tierml fakecloud, up to the
+"""SkyPilot's AWS provisioner (third-party code) launches, stops, resumes and ends a cluster through tierml fakecloud, up to the
 point where it wants SSH: lab/exams/provisioner-exam."""
 
 import sys

@@ -1,7 +1,7 @@
 """Calls that scripts of spot users make, by the libraries' documentation, against tierml fakecloud: strangers_exam.py EC2 COMPUTE-ENGINE
 
-A call is right when its answer passes its check, missing when it is refused with an error that says so, and wrong when it is answered
-otherwise than the cloud would. The exam fails when any is wrong, or fewer than nine of ten are right.
+A call is right if its answer passes its check, missing if it is refused with an error that says so, and wrong if its answer differs from the real
+cloud's. The exam fails if any call is wrong, or fewer than nine in ten are right.
 """
 
 import base64

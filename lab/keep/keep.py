@@ -1,4 +1,4 @@
-"""How long tierml.keep holds up a step: keep.py GIGABYTES FOLDER [SAVES]. Prints the time of each step's end at which a snapshot is taken, with the
+"""How long tierml.keep delays a step: keep.py GIGABYTES FOLDER [SAVES]. Prints the time of each step's end at which a snapshot is taken, with the
 processor time of that, which also holds on a busy computer, and the time of the longest step's end while one is written."""
 
 import itertools, os, shutil, sys, time

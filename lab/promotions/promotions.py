@@ -23,10 +23,10 @@ def decide(case):
     while True:
         while idle > 0:
             asked += 1
-            ask = scheduler.suggest(asked)  # an ID may be asked for once
+            ask = scheduler.suggest(asked)  # an ID may be requested once
             if ask.spawn_new_trial_id:
                 if len(trials) == len(losses):
-                    break  # there is no other trial to begin: a new one is never reported on
+                    break  # no other trial can begin: a new one is never reported on
                 trial = names[asked] = len(trials)
                 trials[trial] = Trial(trial_id=asked, config=ask.config, creation_time=datetime.datetime.now())
                 scheduler.on_trial_add(trials[trial])

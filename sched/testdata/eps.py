@@ -1,4 +1,4 @@
-# Arrivals and qualities of 75 trials, and what an independent model of EPS makes of them (section 6: 144 slots, 8 workers and 4 servers a
+# Arrivals and qualities of 75 trials, and the results of an independent model of EPS (section 6: 144 slots, 8 workers and 4 servers a
 # job, feedback at iteration 100). Prints eps.json. The model is a Python file with
 # sim(kind, seed, gap, iters) -> (end, mean feedback, done, killed, ..., slot hours).
 #   python3 eps.py MODEL.py > eps.json

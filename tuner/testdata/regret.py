@@ -1,5 +1,5 @@
 # Regret after 40 samples of Branin and Hartmann6 with noise of a tenth of the function's standard deviation: optuna's
-# GPSampler and random search, over 30 and 80 seeds. Regret is the true value of the best point sampled, less the minimum. Prints
+# GPSampler and random search, over 30 and 80 seeds. Regret is the true value of the best point sampled, minus the minimum. Prints
 # regret.json. Needs PyPI's optuna and torch.
 #   python3 regret.py > regret.json
 import json
