@@ -65,7 +65,7 @@ func TestDryRunOfArrivals(t *testing.T) {
 	args := []string{jobs, "--runtimes", times, "--group", "mine", "--prices", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32",
 		"--scheduler", "fifo,drf", "-o", "json"}
 	code, out, errOut := sharedJobs(args...)
-	if code != cli.ExitDone || !strings.Contains(errOut, "are no recording") {
+	if code != cli.ExitDone || !strings.Contains(errOut, "is not a recording") {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
 	type figure struct{ Mean float64 }

@@ -171,7 +171,7 @@ func TestComputeEngine(t *testing.T) {
 	}
 	lost.signal(syscall.SIGKILL)
 	lost.wait(-1)
-	if printed := s.start("down", "-y", "job.yaml").wait(0); !strings.Contains(printed, "Compute Engine was asked to end ") || !strings.Contains(printed, "All have ended.") {
+	if printed := s.start("down", "-y", "job.yaml").wait(0); !strings.Contains(printed, "Asked Compute Engine to end ") || !strings.Contains(printed, "All have ended.") {
 		t.Errorf("down says\n%s", printed)
 	}
 	if printed := s.start("leaks", "job.yaml").wait(0); !strings.Contains(printed, "No machine of cluster prod in us-central1 is left.") {

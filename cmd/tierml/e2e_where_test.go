@@ -372,7 +372,7 @@ func TestServerAndRunKilled(t *testing.T) {
 	}
 	s.poll("the last clock", func() bool { return clockIs(40)(entries()) })
 	printed := client.wait(0) // it waits for a job server to answer, and keeps watching
-	for _, words := range []string{"small-1 is at the job server", "small: finished", "Model    tierml fetch small-1"} {
+	for _, words := range []string{"small-1 is on the job server", "small: finished", "Model    tierml fetch small-1"} {
 		if !strings.Contains(printed, words) {
 			t.Errorf("%q is not in what the client prints:\n%s", words, printed)
 		}

@@ -324,7 +324,7 @@ func (s *site) finishes(job string) {
 	said, name := again.out.String(), "small-1"
 	switch code := again.cmd.ProcessState.ExitCode(); {
 	case code == 0, code == cli.ExitUsage && strings.Contains(said, "is done: all 12 clocks"):
-	case code == cli.ExitUsage && (strings.Contains(said, "start the job again") || strings.Contains(said, "it is no run's directory")):
+	case code == cli.ExitUsage && (strings.Contains(said, "start the job again") || strings.Contains(said, "it is not a run's directory")):
 		s.start("run", "-y", job).wait(0)
 		if _, err := os.Stat(s.path(rundir.Root, "small-2")); err == nil {
 			name = "small-2"
