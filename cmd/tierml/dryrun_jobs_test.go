@@ -92,7 +92,7 @@ func TestDryRunOfArrivals(t *testing.T) {
 		t.Errorf("--fixed=mean: %s", out)
 	}
 	for want, wrong := range map[string][]string{
-		"choose one by --group: mine, other":          {jobs, "--runtimes", times, "--hosts", "4x4"},
+		"choose one with --group: mine, other":        {jobs, "--runtimes", times, "--hosts", "4x4"},
 		"the virtual clusters are mine, other":        {jobs, "--runtimes", times, "--group", "none", "--hosts", "4x4"},
 		"has no run times: give them with --runtimes": {jobs, "--group", "mine", "--hosts", "4x4"},
 		"What do the jobs run on?":                    {jobs, "--group", "mine", "--runtimes", times},
