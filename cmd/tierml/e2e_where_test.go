@@ -253,7 +253,7 @@ func TestLaptopIsClosed(t *testing.T) {
 	run.wait(-1)
 	at := clock()
 	says(laptop("ps").wait(0), "small-1", "running")
-	says(laptop("server", "stop", "-y", "job.yaml").wait(cli.ExitUsage), "small-1: not over yet", "tierml stop small-1")
+	says(laptop("server", "stop", "-y", "job.yaml").wait(cli.ExitUsage), "small-1: not finished yet", "tierml stop small-1")
 	says(laptop("down", "-y", "--expired", "job.yaml").wait(0), "is the cluster's job server and left alone", "0 of")
 	watching := laptop("top", "small")
 	s.poll("the last clock", func() bool { return clock() >= 120 })

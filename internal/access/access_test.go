@@ -177,7 +177,7 @@ func TestDoors(t *testing.T) {
 		{Endpoint{Address: "[::1]:0"}, ""},
 		{Endpoint{Address: ":7071"}, "--tls-cert"},
 		{Endpoint{Address: "0.0.0.0:7071"}, "ssh -L 7071:localhost:7071"},
-		{Endpoint{Address: "example.com:80"}, "others than this host"},
+		{Endpoint{Address: "example.com:80"}, "other hosts"},
 		{Endpoint{Address: ":7071", Plaintext: true}, ""},
 		{Endpoint{Address: ":7071", Cert: "c", Key: "k"}, ""},
 		{Endpoint{Address: ":7071", Cert: "c"}, "belong together"},

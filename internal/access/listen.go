@@ -30,7 +30,7 @@ func (d Endpoint) Check(what string) error {
 		return errors.New("--tls-cert and --tls-key belong together: name both files, or none")
 	}
 	if d.Cert == "" && !loopback(host) && !d.Plaintext {
-		return fmt.Errorf("--listen %s: others than this host could read what %s says, and its token; write localhost:%s and reach it by "+
+		return fmt.Errorf("--listen %s: other hosts could read what %s says, and its token; write localhost:%s and reach it by "+
 			"`ssh -L %s:localhost:%s HOST`, or give it TLS with --tls-cert and --tls-key, or add --plaintext when something in front of it "+
 			"speaks TLS", d.Address, what, port, port, port)
 	}

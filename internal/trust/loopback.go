@@ -16,6 +16,6 @@ func Plain(l net.Listener, log *slog.Logger) (net.Listener, error) {
 	if !ok || tcp.IP.IsLoopback() {
 		return sameuser.Listener(l, log), nil
 	}
-	return nil, fmt.Errorf("listening on %s without TLS is refused: others than this host can reach it; write security: tls, or "+
+	return nil, fmt.Errorf("listening on %s without TLS is refused: other hosts can reach it; write security: tls, or "+
 		"listen on the loopback interface", address)
 }

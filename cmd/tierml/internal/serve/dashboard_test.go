@@ -37,7 +37,7 @@ func TestStrangersAtTheDashboard(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0", "example.com:80"} {
 		for _, d := range []dashboardOptions{{}, {tokenFile: "token"}} { // in the clear; without a token
 			d.door.Address, d.door.Plaintext, d.root = address, d.tokenFile == "", t.TempDir()
-			if err := serveDashboard(t.Context(), d, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "others than this host") {
+			if err := serveDashboard(t.Context(), d, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "other hosts c") {
 				t.Errorf("%s: %v", address, err)
 			}
 		}
