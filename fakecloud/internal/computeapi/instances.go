@@ -105,12 +105,7 @@ func (c *call) allInstances(zone string) []instanceView {
 }
 
 func listInstances(c *call) (any, error) {
-	page, next, err := list(c, c.allInstances(c.zone()))
-	return struct {
-		Kind  string         `json:"kind"`
-		Items []instanceView `json:"items,omitempty"`
-		Next  string         `json:"nextPageToken,omitempty"`
-	}{"compute#instanceList", page, next}, err
+	return listOf(c, "instance", c.allInstances(c.zone()))
 }
 
 func aggregateInstances(c *call) (any, error) {

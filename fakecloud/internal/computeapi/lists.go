@@ -45,6 +45,16 @@ func list[T any](c *call, all []T) (page []T, next string, err error) {
 	return kept, "", nil
 }
 
+// listOf answers with a page of things of a kind.
+func listOf[T any](c *call, kind string, all []T) (any, error) {
+	page, next, err := list(c, all)
+	return struct {
+		Kind  string `json:"kind"`
+		Items []T    `json:"items,omitempty"`
+		Next  string `json:"nextPageToken,omitempty"`
+	}{"compute#" + kind + "List", page, next}, err
+}
+
 // aggregate groups a page's items by zone. Zones without items have a warning that says so.
 func aggregate[T any](c *call, kind string, page []T, next string, zoneOf func(T) string) any {
 	items := map[string]map[string]any{}

@@ -58,12 +58,7 @@ func listTypes(c *call) (any, error) {
 	for _, t := range c.region.Types() {
 		all = append(all, c.typeOf(t))
 	}
-	page, next, err := list(c, all)
-	return struct {
-		Kind  string     `json:"kind"`
-		Items []typeView `json:"items,omitempty"`
-		Next  string     `json:"nextPageToken,omitempty"`
-	}{"compute#machineTypeList", page, next}, err
+	return listOf(c, "machineType", all)
 }
 
 func getType(c *call) (any, error) {
@@ -93,12 +88,7 @@ func listZones(c *call) (any, error) {
 	for _, zone := range c.region.Zones() {
 		all = append(all, c.zoneView(zone))
 	}
-	page, next, err := list(c, all)
-	return struct {
-		Kind  string     `json:"kind"`
-		Items []zoneView `json:"items,omitempty"`
-		Next  string     `json:"nextPageToken,omitempty"`
-	}{"compute#zoneList", page, next}, err
+	return listOf(c, "zone", all)
 }
 
 // historyBody is the body of a question about the past of a pool.

@@ -163,12 +163,7 @@ func (c *call) allOperations(zone string) []operationView {
 }
 
 func listOperations(c *call) (any, error) {
-	page, next, err := list(c, c.allOperations(c.zone()))
-	return struct {
-		Kind  string          `json:"kind"`
-		Items []operationView `json:"items,omitempty"`
-		Next  string          `json:"nextPageToken,omitempty"`
-	}{"compute#operationList", page, next}, err
+	return listOf(c, "operation", c.allOperations(c.zone()))
 }
 
 func aggregateOperations(c *call) (any, error) {

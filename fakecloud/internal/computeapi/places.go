@@ -54,12 +54,7 @@ func (c *call) regionView() regionView {
 }
 
 func listRegions(c *call) (any, error) {
-	page, next, err := list(c, []regionView{c.regionView()})
-	return struct {
-		Kind  string       `json:"kind"`
-		Items []regionView `json:"items,omitempty"`
-		Next  string       `json:"nextPageToken,omitempty"`
-	}{"compute#regionList", page, next}, err
+	return listOf(c, "region", []regionView{c.regionView()})
 }
 
 func getRegion(c *call) (any, error) {

@@ -110,12 +110,7 @@ func listImages(c *call) (any, error) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		all = append(all, names[name])
 	}
-	page, next, err := list(c, all)
-	return struct {
-		Kind  string      `json:"kind"`
-		Items []imageView `json:"items,omitempty"`
-		Next  string      `json:"nextPageToken,omitempty"`
-	}{"compute#imageList", page, next}, err
+	return listOf(c, "image", all)
 }
 
 // acceleratorType is a GPU model of the types on sale.
@@ -145,12 +140,7 @@ func (c *call) acceleratorTypes(zone string) []acceleratorType {
 }
 
 func listAcceleratorTypes(c *call) (any, error) {
-	page, next, err := list(c, c.acceleratorTypes(c.zone()))
-	return struct {
-		Kind  string            `json:"kind"`
-		Items []acceleratorType `json:"items,omitempty"`
-		Next  string            `json:"nextPageToken,omitempty"`
-	}{"compute#acceleratorTypeList", page, next}, err
+	return listOf(c, "acceleratorType", c.acceleratorTypes(c.zone()))
 }
 
 func aggregateAcceleratorTypes(c *call) (any, error) {
