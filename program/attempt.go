@@ -442,6 +442,12 @@ func (a *attempt) environment(secrets map[string]string) []string {
 		}
 	}
 	env["PYTHONUNBUFFERED"] = "1" // write progress and logs unbuffered
+	state := m.state()
+	if _, set := env["GLIBC_TUNABLES"]; state != "" && !set {
+		// tierml.keep copies pieces of at most 32 MiB. By default glibc writes copies through the caches up to a share of the host's last cache, on
+		// large hosts 50 MB and more, and reads each destination for that: the copy of 1.5 GB took .15 s and not .09 s.
+		env["GLIBC_TUNABLES"] = "glibc.cpu.x86_non_temporal_threshold=8388608"
+	}
 	lib := filepath.Join(m.config.Dir, "python")
 	if before := env["PYTHONPATH"]; before != "" {
 		lib += string(os.PathListSeparator) + before
@@ -469,7 +475,7 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	if m.config.Keys != nil {
 		env["AWS_EC2_METADATA_DISABLED"] = "true" // the machine's own role is for its agent
 	}
-	if state := m.state(); state != "" {
+	if state != "" {
 		env["TIERML_STATE"] = state
 	}
 	if rungs := m.config.Spec.Rungs; len(rungs) > 0 {

@@ -49,6 +49,37 @@ echo >ready; sleep 1000`}})
 	}
 }
 
+// The program's environment makes large copies bypass the caches if it has state, but the machine's and the job's own settings stay.
+func TestTunables(t *testing.T) {
+	const ours, theirs = "GLIBC_TUNABLES=glibc.cpu.x86_non_temporal_threshold=8388608", "GLIBC_TUNABLES=glibc.malloc.check=0"
+	for _, c := range []struct {
+		state, machine string
+		job            map[string]string
+		want           string
+	}{
+		{"", "", nil, ""},
+		{"state", "", nil, ours},
+		{"state", theirs, nil, theirs},
+		{"state", "", map[string]string{"GLIBC_TUNABLES": ""}, "GLIBC_TUNABLES="},
+	} {
+		m, err := New(Config{Dir: t.TempDir(), Report: func(Event) {}, Log: slog.New(slog.DiscardHandler), Environ: []string{c.machine},
+			Spec: Spec{Store: t.TempDir(), State: c.state, Envs: c.job, Run: "true"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, one := range (&attempt{m: m}).environment(nil) {
+			if strings.HasPrefix(one, "GLIBC_TUNABLES=") {
+				got = one
+			}
+		}
+		if got != c.want {
+			t.Errorf("%+v: got %q", c, got)
+		}
+		m.Close()
+	}
+}
+
 func defaultPath(t *testing.T) string {
 	t.Helper()
 	bash, err := exec.LookPath("bash")

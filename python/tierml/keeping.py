@@ -7,6 +7,7 @@ copied in memory; a thread writes the copy to a temporary folder and renames tha
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import ctypes
 import io
@@ -27,6 +28,7 @@ from . import reporting
 _ALIGN = 64  # bytes; arrays begin at multiples of this
 _SMALL = 1 << 10  # bytes; smaller arrays are pickled
 _LARGE = 1 << 20  # bytes; larger arrays are copied by two threads
+_PIECE = 32 << 20  # bytes that a thread copies at once
 _NOTICE = (1 << 62) - 1  # the round of the last snapshot, larger than any other
 _FOLDER = "tierml-"
 
@@ -95,12 +97,13 @@ class _Memory:
 
     def finish(self) -> None:
         """Copies the large arrays with two threads: one cannot use the whole memory bandwidth."""
-        copies, self._copies = self._copies, []
-        if copies:
+        pieces = collections.deque((part, raw, begin) for part, raw in self._copies for begin in range(0, len(part), _PIECE))
+        self._copies = []
+        if pieces:
             with concurrent.futures.ThreadPoolExecutor(1) as other:
-                half = other.submit(_copy_half, copies, 1)
-                _copy_half(copies, 0)
-                half.result()
+                rest = other.submit(_copy_pieces, pieces)
+                _copy_pieces(pieces)
+                rest.result()
 
     def write_to(self, file: IO[bytes]) -> None:
         for part in self._parts[: self._used]:
@@ -111,15 +114,19 @@ class _Memory:
         self.rewind()
 
 
-def _copy_half(copies: list[tuple[bytearray, memoryview]], half: int) -> None:
-    for part, raw in copies:
-        begin = len(part) // 2 * half
-        size = len(part) - begin if half else len(part) // 2
+def _copy_pieces(pieces: collections.deque[tuple[bytearray, memoryview, int]]) -> None:
+    """Copies pieces until none is left. Several threads share them, so that one on a busy processor copies fewer."""
+    while True:
+        try:
+            part, raw, begin = pieces.popleft()
+        except IndexError:
+            return
+        end = min(begin + _PIECE, len(part))
         if raw.readonly:
-            memoryview(part)[begin:begin + size] = raw.cast("B")[begin:begin + size]
+            memoryview(part)[begin:end] = raw.cast("B")[begin:end]
         else:
-            chars = ctypes.c_char * size
-            ctypes.memmove(chars.from_buffer(part, begin), chars.from_buffer(raw, begin), size)  # other threads run meanwhile
+            chars = ctypes.c_char * (end - begin)
+            ctypes.memmove(chars.from_buffer(part, begin), chars.from_buffer(raw, begin), end - begin)  # other threads run meanwhile
 
 
 class _Unpickler(pickle.Unpickler):
