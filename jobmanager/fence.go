@@ -86,7 +86,7 @@ func readFence(n *yaml.Node) (Fence, error) {
 		f[field] = []string{}
 		for _, item := range n.Content {
 			if item.Kind != yaml.ScalarNode {
-				return at(item, "fence.%s: write a list of values", field)
+				return faultAt(item, "fence.%s: write a list of values", field)
 			}
 			f[field] = append(f[field], item.Value)
 		}

@@ -55,13 +55,13 @@ func readGroup(name string, n *yaml.Node) (g Group, err error) {
 			g.Tokens[right], err = readSums(n, field)
 			return err
 		case name == access.All && (field == "quota" || field == "budget"):
-			return at(n, "%s of all groups: that of all jobs is --max-running, --budget and --budget-per-hour", field)
+			return faultAt(n, "%s of all groups: that of all jobs is --max-running, --budget and --budget-per-hour", field)
 		case name == access.All && field == "fence":
-			return at(n, "fence of all groups: write one for each group")
+			return faultAt(n, "fence of all groups: write one for each group")
 		case field == "budget":
 			g.Budget, err = market.ParseUSD(strings.TrimPrefix(n.Value, "$"))
 			if err != nil || g.Budget <= 0 {
-				return at(n, "budget: %q is not an amount of dollars; write 200", n.Value)
+				return faultAt(n, "budget: %q is not an amount of dollars; write 200", n.Value)
 			}
 			return nil
 		case field == "quota":
@@ -79,7 +79,7 @@ func readQuota(n *yaml.Node, q *Quota) error {
 	return fieldsOf(n, "quota", func(field string, n *yaml.Node) (err error) {
 		if field == "per_hour" {
 			if q.PerHour, err = market.ParseUSD(strings.TrimPrefix(n.Value, "$")); err != nil || q.PerHour <= 0 {
-				return at(n, "quota.per_hour: %q is not an amount of dollars; write 20", n.Value)
+				return faultAt(n, "quota.per_hour: %q is not an amount of dollars; write 20", n.Value)
 			}
 			return nil
 		}
@@ -89,7 +89,7 @@ func readQuota(n *yaml.Node, q *Quota) error {
 		}
 		most, err := strconv.Atoi(n.Value)
 		if err != nil || most < 1 {
-			return at(n, "quota.%s: %q is not a number from 1 on; leave it out for no bound", field, n.Value)
+			return faultAt(n, "quota.%s: %q is not a number from 1 on; leave it out for no bound", field, n.Value)
 		}
 		*to = most
 		return nil
@@ -102,12 +102,12 @@ func readSums(n *yaml.Node, field string) (sums []access.Sum, err error) {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
 	}
 	if n.Kind != yaml.SequenceNode {
-		return nil, at(n, "%s: write a list of tokens' SHA-256 sums", field)
+		return nil, faultAt(n, "%s: write a list of tokens' SHA-256 sums", field)
 	}
 	for _, item := range n.Content {
 		sum, err := access.ParseSum(item.Value)
 		if err != nil {
-			return nil, at(item, "%s: %q: %w", field, item.Value, err)
+			return nil, faultAt(item, "%s: %q: %w", field, item.Value, err)
 		}
 		sums = append(sums, sum)
 	}
@@ -117,13 +117,13 @@ func readSums(n *yaml.Node, field string) (sums []access.Sum, err error) {
 // fieldsOf visits the entries of a mapping, each name once.
 func fieldsOf(n *yaml.Node, what string, visit func(name string, n *yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
-		return at(n, "%s is not a mapping: docs/server.md has an example", what)
+		return faultAt(n, "%s is not a mapping: docs/server.md has an example", what)
 	}
 	var before []string
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := n.Content[i].Value
 		if name == "" || slices.Contains(before, name) {
-			return at(n.Content[i], "%s: the name %q is empty, or there twice", what, name)
+			return faultAt(n.Content[i], "%s: the name %q is empty, or there twice", what, name)
 		}
 		before = append(before, name)
 		if err := visit(name, n.Content[i+1]); err != nil {
@@ -138,10 +138,10 @@ func unknownField(n *yaml.Node, field string, known ...string) error {
 	if meant := spelling.Nearest(field, known); meant != "" {
 		hint = "write " + meant
 	}
-	return at(n, "there is no %q: %s", field, hint)
+	return faultAt(n, "there is no %q: %s", field, hint)
 }
 
-// at prefixes an error with its line.
-func at(n *yaml.Node, format string, args ...any) error {
+// faultAt prefixes an error with its line.
+func faultAt(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%d: %w", n.Line, fmt.Errorf(format, args...))
 }

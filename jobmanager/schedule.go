@@ -415,7 +415,7 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	case !fixed: // a fixed job has what it was started with
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		err = tell(ctx, j.dir, c, granted)
+		err = sendGrant(ctx, j.dir, c, granted)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -446,8 +446,8 @@ func (s *scheduler) giveBack(ctx context.Context, host string) {
 	}
 }
 
-// tell requests a number of workers from a run, or a pause; it is idempotent. Own is the number that it was started with.
-func tell(ctx context.Context, dir string, c grants.Call, own int) error {
+// sendGrant requests a number of workers from a run, or a pause; it is idempotent. Own is the number that it was started with.
+func sendGrant(ctx context.Context, dir string, c grants.Call, own int) error {
 	change := &pb.Change{Pause: true, Scheduled: true, By: c.Why}
 	if c.Workers > 0 { // the run refuses if a person has paused it
 		change = &pb.Change{Restore: true, Workers: int32(c.Workers - own), Resume: true, Scheduled: true, By: c.Why}

@@ -225,7 +225,7 @@ func (f *survey) readServed(t *Training, m *Node, stock tiers.Stock, highest []p
 		}
 	}
 	for _, b := range stock.Backups {
-		if !has(b, t.Cuts.Committed) {
+		if !hasCut(b, t.Cuts.Committed) {
 			continue
 		}
 		f.route.Backup[b.Partition] = m.ID

@@ -10,14 +10,14 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// has reports whether a backup has a cut, committed or delivered. The initial state, cut 0, is never delivered.
-func has(b tiers.BackupHolding, cut ps.Clock) bool {
+// hasCut reports whether a backup has a cut, committed or delivered. The initial state, cut 0, is never delivered.
+func hasCut(b tiers.BackupHolding, cut ps.Clock) bool {
 	return b.Cut == cut || b.Delivered == cut && cut > 0
 }
 
 func holds(h tiers.Holdings, p ps.Partition, cut ps.Clock) bool {
 	return slices.ContainsFunc(h.Backups, func(b tiers.BackupHolding) bool {
-		return b.Partition == p && has(b, cut)
+		return b.Partition == p && hasCut(b, cut)
 	})
 }
 

@@ -254,13 +254,13 @@ func (l *List) Offer(region string, t market.InstanceType) (Offer, bool) {
 		if !known || !both {
 			return rate{}, false
 		}
-		sum = rate{machinePrice(core.price, memory.price, t.VCPU, t.MemoryMiB), later(core.from, memory.from)}
+		sum = rate{machinePrice(core.price, memory.price, t.VCPU, t.MemoryMiB), laterOf(core.from, memory.from)}
 		if t.GPU.Count > 0 {
 			each, priced := l.rates[part{region, gpuPart(t.GPU), false, spot}]
 			if !priced {
 				return rate{}, false
 			}
-			sum = rate{sum.price + each.price*market.USD(t.GPU.Count), later(sum.from, each.from)}
+			sum = rate{sum.price + each.price*market.USD(t.GPU.Count), laterOf(sum.from, each.from)}
 		}
 		return sum, true
 	}
@@ -316,7 +316,8 @@ func machinePrice(core, memory market.USD, cores int, mib int64) market.USD {
 	return core*market.USD(cores) + (memory*market.USD(mib)+512)/1024
 }
 
-func later(a, b time.Time) time.Time {
+// laterOf returns the later time.
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

@@ -26,19 +26,19 @@ func statOf(s unix.Stat_t) stat {
 // statAt returns the stat of a name in an open folder. Links are not followed.
 func statAt(folder int, name string) (stat, error) {
 	var s unix.Stat_t
-	err := again(func() error { return unix.Fstatat(folder, name, &s, unix.AT_SYMLINK_NOFOLLOW) })
+	err := retryEINTR(func() error { return unix.Fstatat(folder, name, &s, unix.AT_SYMLINK_NOFOLLOW) })
 	return statOf(s), err
 }
 
 // statFile returns the stat of an open file.
 func statFile(file *os.File) (stat, error) {
 	var s unix.Stat_t
-	err := again(func() error { return unix.Fstat(int(file.Fd()), &s) })
+	err := retryEINTR(func() error { return unix.Fstat(int(file.Fd()), &s) })
 	return statOf(s), err
 }
 
-// again repeats a system call that a signal interrupted.
-func again(call func() error) error {
+// retryEINTR repeats a system call that a signal interrupted.
+func retryEINTR(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {
 			return err
@@ -75,7 +75,7 @@ func localDevice(root *os.Root) uint64 {
 	}
 	defer dir.Close()
 	var system unix.Statfs_t
-	if again(func() error { return unix.Fstatfs(int(dir.Fd()), &system) }) != nil {
+	if retryEINTR(func() error { return unix.Fstatfs(int(dir.Fd()), &system) }) != nil {
 		return 0
 	}
 	switch system.Type { // Linux's numbers, in statfs(2)

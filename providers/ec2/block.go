@@ -92,13 +92,13 @@ func arch(job *config.Job) string {
 // image returns what the job's machines boot from.
 func image(job *config.Job) string {
 	if job.WantsGPUs() {
-		return of(job).GPUImage
+		return blockOf(job).GPUImage
 	}
-	return of(job).Image
+	return blockOf(job).Image
 }
 
 // GivesKeys reports whether runs get credentials of their own.
 func (b *Block) GivesKeys() bool { return b.StoreRole != "" }
 
 // of returns the block of a job with cloud: ec2.
-func of(job *config.Job) *Block { return job.Block.(*Block) }
+func blockOf(job *config.Job) *Block { return job.Block.(*Block) }

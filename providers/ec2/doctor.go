@@ -40,7 +40,7 @@ const (
 // checks returns the checks of a job with cloud: ec2. The account is opened at the first lookup, as that needs credentials.
 func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) []doctor.Check {
 	var account doctorAPI
-	e := of(job)
+	e := blockOf(job)
 	with := func(name string, look func(context.Context) (string, error)) doctor.Check {
 		return doctor.Check{Name: name, Needs: "credentials", Look: look}
 	}
@@ -141,7 +141,7 @@ func checkGPUs(ctx context.Context, account doctorAPI, job *config.Job, known ma
 			found = append(found, name+" ("+gpus[name].GPU.String()+")")
 		}
 	}
-	return fmt.Sprintf("with the job's GPUs, in %s: %s", of(job).Region, strings.Join(found, ", ")), nil
+	return fmt.Sprintf("with the job's GPUs, in %s: %s", blockOf(job).Region, strings.Join(found, ", ")), nil
 }
 
 func checkImage(ctx context.Context, account doctorAPI, e *Block, name string, types map[string]market.InstanceType) (string, error) {
@@ -222,9 +222,9 @@ func checkLaunch(ctx context.Context, account doctorAPI, job *config.Job, known 
 		return "", doctor.Warn("tierml plan tries what it would buy", "the job names no type or no zone, so that none was tried")
 	}
 	for _, class := range []market.Class{market.Spot, market.OnDemand} {
-		pool := market.Pool{Provider: Name, Region: of(job).Region, Zone: zone, Type: kind, Class: class}
+		pool := market.Pool{Provider: Name, Region: blockOf(job).Region, Zone: zone, Type: kind, Class: class}
 		if err := account.Try(ctx, provisioner.Request{Token: "doctor", Pool: pool, Count: 1}); err != nil {
-			return "", doctor.Denied(err, roleAdvice+"; it may also be iam:PassRole for "+of(job).InstanceProfile)
+			return "", doctor.Denied(err, roleAdvice+"; it may also be iam:PassRole for "+blockOf(job).InstanceProfile)
 		}
 	}
 	return fmt.Sprintf("EC2 would launch %s in %s, spot and on demand (DryRun: capacity and quotas are not looked at)", kind, zone), nil
@@ -236,7 +236,7 @@ func checkFleet(ctx context.Context, account doctorAPI, job *config.Job, known m
 	if kind == "" || zone == "" {
 		return "", doctor.Warn("a purchase tells", "the job names no type or no zone, so that none was tried")
 	}
-	pool := market.Pool{Provider: Name, Region: of(job).Region, Zone: zone, Type: kind, Class: market.Spot}
+	pool := market.Pool{Provider: Name, Region: blockOf(job).Region, Zone: zone, Type: kind, Class: market.Spot}
 	rights, err := account.TryFleet(ctx, provisioner.Request{Token: "doctor", Pool: pool, Count: 1})
 	const instead = "; or write resources.allocation: " + config.AllocationOnePool
 	switch {
@@ -269,7 +269,7 @@ func firstOf(job *config.Job, known map[string]market.InstanceType) (kind, zone 
 	if len(job.Resources.Zones) > 0 {
 		zone = job.Resources.Zones[0]
 	}
-	for z := range of(job).Subnets {
+	for z := range blockOf(job).Subnets {
 		if len(job.Resources.Zones) == 0 && (zone == "" || z < zone) {
 			zone = z
 		}
@@ -304,7 +304,7 @@ func checkPrices(ctx context.Context, account doctorAPI, job *config.Job, types 
 
 // checkOnDemand queries the price list, unless the job has a catalog of its own.
 func checkOnDemand(ctx context.Context, account doctorAPI, job *config.Job, types []string) (string, error) {
-	if of(job).Catalog != "" {
+	if blockOf(job).Catalog != "" {
 		return "of the job's own catalog", nil
 	}
 	if len(types) == 0 {
@@ -316,7 +316,7 @@ func checkOnDemand(ctx context.Context, account doctorAPI, job *config.Job, type
 		return "", doctor.Denied(err, "let the role do pricing:GetProducts, as that of terraform/aws may, or "+instead)
 	}
 	if len(missing) > 0 {
-		return "", doctor.Wrong("write types that are sold there, or "+instead, "the AWS Price List has no price of %s in %s", strings.Join(missing, ", "), of(job).Region)
+		return "", doctor.Wrong("write types that are sold there, or "+instead, "the AWS Price List has no price of %s in %s", strings.Join(missing, ", "), blockOf(job).Region)
 	}
 	return fmt.Sprintf("of %d types, by the AWS Price List", len(found)), nil
 }
@@ -324,7 +324,7 @@ func checkOnDemand(ctx context.Context, account doctorAPI, job *config.Job, type
 func checkQuotas(ctx context.Context, account doctorAPI, job *config.Job, types map[string]market.InstanceType) (string, error) {
 	var said []string
 	for _, q := range quotaNeeds(job, slices.Collect(maps.Values(types))) {
-		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)
+		limit, err := account.Quota(ctx, blockOf(job).Endpoint, q.code)
 		if err != nil {
 			return "", doctor.Warn("let the role do servicequotas:GetServiceQuota, or look at the console: Service Quotas, EC2, "+q.code, "%v", err)
 		}

@@ -88,7 +88,7 @@ func examinedJob() *config.Job {
 
 // wantGPUs turns a job into programs on GPUs.
 func wantGPUs(j *config.Job, model string) {
-	j.Run, j.Reliable, of(j).GPUImage = "nvidia-smi", config.Reliable{}, bySSM+"/aws/service/x"
+	j.Run, j.Reliable, blockOf(j).GPUImage = "nvidia-smi", config.Reliable{}, bySSM+"/aws/service/x"
 	j.Resources.AnyOf = []config.Machine{{GPU: config.GPU{Model: model, Count: 1}}}
 }
 
@@ -118,7 +118,7 @@ func TestChecks(t *testing.T) {
 		"image pending":    {func(a *patient, _ *config.Job) { a.image.State = "pending" }, []doctortest.Expectation{doctortest.Want("image", doctor.Failed, "pending")}},
 		"other zone":       {func(a *patient, _ *config.Job) { a.subnets[0].Zone = "us-west-2b" }, []doctortest.Expectation{doctortest.Want("subnets", doctor.Failed, "is in us-west-2b")}},
 		"small subnet":     {func(a *patient, _ *config.Job) { a.subnets[0].Free = 3 }, []doctortest.Expectation{doctortest.Want("subnets", doctor.Warning, "3 free addresses")}},
-		"no subnets":       {func(_ *patient, j *config.Job) { of(j).Subnets = nil }, []doctortest.Expectation{doctortest.Want("subnets", doctor.Warning, "default subnet")}},
+		"no subnets":       {func(_ *patient, j *config.Job) { blockOf(j).Subnets = nil }, []doctortest.Expectation{doctortest.Want("subnets", doctor.Warning, "default subnet")}},
 		"closed group":     {func(a *patient, _ *config.Job) { a.groups[0].Within = false }, []doctortest.Expectation{doctortest.Want("security groups", doctor.Failed, "1024-65535")}},
 		"two networks": {func(a *patient, _ *config.Job) {
 			a.groups = append(a.groups, api.SecurityGroup{ID: "sg-2", VPC: "vpc-2"})
@@ -127,7 +127,7 @@ func TestChecks(t *testing.T) {
 		"unseen quota":       {func(a *patient, _ *config.Job) { a.refused["GetServiceQuota"] = denied }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Warning, "servicequotas:GetServiceQuota")}},
 		"no price list":      {func(a *patient, _ *config.Job) { a.refused["GetProducts"] = denied }, []doctortest.Expectation{doctortest.Want("on-demand prices", doctor.Failed, "pricing:GetProducts")}},
 		"not on the list":    {func(a *patient, _ *config.Job) { a.unpriced = "c5.xlarge" }, []doctortest.Expectation{doctortest.Want("on-demand prices", doctor.Failed, "no price of c5.xlarge")}},
-		"catalog of its own": {func(a *patient, j *config.Job) { a.refused["GetProducts"], of(j).Catalog = denied, "c.csv" }, []doctortest.Expectation{doctortest.Want("on-demand prices", doctor.OK, "own catalog")}},
+		"catalog of its own": {func(a *patient, j *config.Job) { a.refused["GetProducts"], blockOf(j).Catalog = denied, "c.csv" }, []doctortest.Expectation{doctortest.Want("on-demand prices", doctor.OK, "own catalog")}},
 		"fleets":             {func(_ *patient, j *config.Job) { j.Resources.Allocation = config.AllocationPriceCapacity }, []doctortest.Expectation{doctortest.Want("fleets", doctor.OK, "c5.xlarge in us-west-2a")}},
 		"no fleets": {func(a *patient, j *config.Job) {
 			j.Resources.Allocation = config.AllocationPriceCapacity
@@ -144,7 +144,7 @@ func TestChecks(t *testing.T) {
 		"containers": {func(_ *patient, j *config.Job) { j.Image = "python:3.12" }, []doctortest.Expectation{doctortest.Want("containers", doctor.Warning, "whether ami-1 has Docker or Podman cannot be seen")}},
 		"on GPUs": {func(_ *patient, j *config.Job) {
 			wantGPUs(j, "L40S")
-			j.Image, of(j).GPUImage = "python:3.12", deepLearning(j)
+			j.Image, blockOf(j).GPUImage = "python:3.12", deepLearning(j)
 		},
 			[]doctortest.Expectation{doctortest.Want("containers", doctor.OK, "has Docker")}},
 		"few G":        {func(a *patient, j *config.Job) { wantGPUs(j, "L40S"); a.quota = 0 }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "--quota-code L-3819A6DF --desired-value 32")}},

@@ -71,7 +71,7 @@ func past(ctx context.Context, q providers.PastQuery) (map[market.Pool][]market.
 
 // configOf returns the adapter's configuration for a job.
 func configOf(job *config.Job) api.Config {
-	b := of(job)
+	b := blockOf(job)
 	return api.Config{
 		Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Endpoint: b.Endpoint, ImageID: image(job), Subnets: b.Subnets,
 		SecurityGroups: b.SecurityGroups, InstanceProfile: b.InstanceProfile, StoreRole: b.StoreRole,
@@ -146,7 +146,7 @@ func (Provider) Boot(at *config.Installation) providers.Boot {
 
 // Place returns that of the machines.
 func (Provider) Place(job *config.Job) (network, zones []string) {
-	b := of(job)
+	b := blockOf(job)
 	return b.SecurityGroups, slices.Sorted(maps.Keys(b.Subnets))
 }
 

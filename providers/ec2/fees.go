@@ -33,7 +33,7 @@ func (b *Block) feesOf(public bool) market.Fees {
 func billed(ctx context.Context, m *local.Market, job *config.Job, account interface {
 	Subnets(context.Context) ([]api.Subnet, error)
 }) {
-	b, public, how := of(job), true, "as default subnets give one"
+	b, public, how := blockOf(job), true, "as default subnets give one"
 	if len(b.Subnets) > 0 {
 		subnets, err := account.Subnets(ctx)
 		switch {

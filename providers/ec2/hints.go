@@ -30,12 +30,12 @@ const adviceTime = 10 * time.Second
 func advised(ctx context.Context, m *local.Market, job *config.Job, folder string) error {
 	var err error
 	switch {
-	case of(job).Advisor != "":
-		if m.Advice, m.AdvisedAt, err = local.ReadAdvice(of(job).Advisor); err != nil {
-			return job.Fault("ec2.advisor", fmt.Sprintf("%s: %v", of(job).Advisor, err), "name the Spot Instance Advisor's spot-advisor-data.json, or leave it out")
+	case blockOf(job).Advisor != "":
+		if m.Advice, m.AdvisedAt, err = local.ReadAdvice(blockOf(job).Advisor); err != nil {
+			return job.Fault("ec2.advisor", fmt.Sprintf("%s: %v", blockOf(job).Advisor, err), "name the Spot Instance Advisor's spot-advisor-data.json, or leave it out")
 		}
-		m.Sources = append(m.Sources, fmt.Sprintf("Interruptions: Spot Instance Advisor, by %s of %s.", of(job).Advisor, m.AdvisedAt.Format("2006-01-02")))
-	case of(job).Endpoint != "":
+		m.Sources = append(m.Sources, fmt.Sprintf("Interruptions: Spot Instance Advisor, by %s of %s.", blockOf(job).Advisor, m.AdvisedAt.Format("2006-01-02")))
+	case blockOf(job).Endpoint != "":
 	default:
 		client := &http.Client{Timeout: adviceTime}
 		defer client.CloseIdleConnections()
@@ -139,17 +139,17 @@ func quotaNeeds(job *config.Job, types []market.InstanceType) []quotaNeed {
 // warnOfQuotas warns if the account's quotas are below what the job may want. Service Quotas does not report how much of a quota is in use.
 func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account marketAPI) {
 	var types []market.InstanceType
-	for _, t := range m.Catalog.Types(of(job).Region) {
+	for _, t := range m.Catalog.Types(blockOf(job).Region) {
 		if t.Name == job.Reliable.Type || doctor.Buys(job, t) {
 			types = append(types, t)
 		}
 	}
 	for _, q := range quotaNeeds(job, types) {
-		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)
+		limit, err := account.Quota(ctx, blockOf(job).Endpoint, q.code)
 		if err == nil && q.wanted > limit {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("the job may want %.0f %s vCPUs, and the account's quota %s in %s is %.0f: ask for more with "+
 				"`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code %s --desired-value %.0f`",
-				q.wanted, q.what, q.code, of(job).Region, limit, q.code, q.wanted))
+				q.wanted, q.what, q.code, blockOf(job).Region, limit, q.code, q.wanted))
 		}
 	}
 }

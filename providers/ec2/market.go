@@ -36,11 +36,11 @@ type marketAPI interface {
 // soldTo returns what EC2 sells to a job: spot prices of the last 90 days, and on-demand prices from the job's own catalog or else from the
 // AWS Price List, which are cached in a folder for a day.
 func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder string) (*local.Market, error) {
-	if of(job).Endpoint != "" {
+	if blockOf(job).Endpoint != "" {
 		folder = "" // an emulator may have prices other than EC2's
 	}
 	m := &local.Market{}
-	if of(job).Catalog != "" { // before any query
+	if blockOf(job).Catalog != "" { // before any query
 		if err := providers.ReadCatalog(m, job); err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder stri
 		return nil, err
 	}
 	if m.Catalog == nil {
-		if err := listCatalog(ctx, m, job, query.Types, book(account, of(job).Region, folder)); err != nil {
+		if err := listCatalog(ctx, m, job, query.Types, book(account, blockOf(job).Region, folder)); err != nil {
 			return nil, err
 		}
 	}
@@ -64,10 +64,10 @@ func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder stri
 		return nil, err
 	}
 	if len(prices) == 0 {
-		return nil, job.Fault("resources.any_of", "EC2 knows no spot prices of these types in "+of(job).Region, "write types and zones that it sells")
+		return nil, job.Fault("resources.any_of", "EC2 knows no spot prices of these types in "+blockOf(job).Region, "write types and zones that it sells")
 	}
 	m.Trace = &trace.Trace{Markets: trace.Of(prices)}
-	m.Sources = append([]string{fmt.Sprintf("Spot prices: EC2 in %s, asked now; %d pools, since %s.", of(job).Region, len(prices), query.Since.UTC().Format("2006-01-02"))}, m.Sources...)
+	m.Sources = append([]string{fmt.Sprintf("Spot prices: EC2 in %s, asked now; %d pools, since %s.", blockOf(job).Region, len(prices), query.Since.UTC().Format("2006-01-02"))}, m.Sources...)
 	if err := advised(ctx, m, job, folder); err != nil {
 		return nil, err
 	}
@@ -169,14 +169,14 @@ func noGPU(job *config.Job, i int, gpus map[string]market.InstanceType) error {
 		instead = "it has " + strings.Join(with, ", ")
 	}
 	return job.Fault(fmt.Sprintf("resources.any_of[%d]", i), fmt.Sprintf("EC2 has no type in %s with gpu: %s that meets the rest of this need (%d types with GPUs were looked at)",
-		of(job).Region, job.Resources.AnyOf[i].GPU, len(gpus)), instead)
+		blockOf(job).Region, job.Resources.AnyOf[i].GPU, len(gpus)), instead)
 }
 
 // priceQuery requests prices of what the job may buy, as far back as EC2 remembers.
 func priceQuery(ctx context.Context, cloud marketAPI, job *config.Job, gpus map[string]market.InstanceType) (api.PriceQuery, error) {
 	q := api.PriceQuery{Zones: job.Resources.Zones, Since: job.Local.Start.Add(-90 * 24 * time.Hour)}
 	if len(q.Zones) == 0 {
-		q.Zones = slices.Sorted(maps.Keys(of(job).Subnets))
+		q.Zones = slices.Sorted(maps.Keys(blockOf(job).Subnets))
 	}
 	for i, m := range job.Resources.AnyOf {
 		if m.Type != "" {
@@ -199,7 +199,7 @@ func priceQuery(ctx context.Context, cloud marketAPI, job *config.Job, gpus map[
 		case err != nil:
 			return q, err
 		case len(names) == 0:
-			return q, job.Fault("resources.any_of", "EC2 has no type that meets a need of this job in "+of(job).Region, "ask for less, or name a type")
+			return q, job.Fault("resources.any_of", "EC2 has no type that meets a need of this job in "+blockOf(job).Region, "ask for less, or name a type")
 		}
 		q.Types = append(q.Types, names...)
 	}

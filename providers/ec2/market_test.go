@@ -125,7 +125,7 @@ func TestEC2MarketOfACatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	job, a := ec2Job(), &amazon{}
-	of(job).Catalog = path
+	blockOf(job).Catalog = path
 	m, err := soldTo(t.Context(), job, a, t.TempDir())
 	if err != nil || a.asked != nil || !strings.Contains(m.Sources[1], "On-demand prices: "+path+", a file of ") {
 		t.Errorf("%v; asked %v; %q", err, a.asked, m.Sources)
@@ -133,7 +133,7 @@ func TestEC2MarketOfACatalog(t *testing.T) {
 	if offers, skipped := m.Offers(); len(offers) != 2 || len(skipped) != 2 || offers[0].Type.OnDemand != market.Dollar/10 {
 		t.Errorf("%d offers, %d skipped", len(offers), len(skipped))
 	}
-	of(job).Catalog = path + "s"
+	blockOf(job).Catalog = path + "s"
 	if _, err := soldTo(t.Context(), job, a, ""); err == nil || !strings.Contains(err.Error(), "or leave it out") {
 		t.Errorf("no such file: %v", err)
 	}
@@ -202,7 +202,7 @@ func TestHintsOfEC2(t *testing.T) {
 			t.Errorf("%s: a score is decided by", name)
 		}
 	}
-	of(job).Advisor = "testdata/none.json"
+	blockOf(job).Advisor = "testdata/none.json"
 	if _, err := soldTo(t.Context(), job, a, ""); err == nil || !strings.Contains(err.Error(), "spot-advisor-data.json") {
 		t.Errorf("no such file: %v", err)
 	}
@@ -294,8 +294,8 @@ func TestGPUImage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at := configOf(job); at.ImageID != c.image || of(job).Disk.String() != c.disk {
-			t.Errorf("%s: %s on %s", c.gpu, at.ImageID, of(job).Disk)
+		if at := configOf(job); at.ImageID != c.image || blockOf(job).Disk.String() != c.disk {
+			t.Errorf("%s: %s on %s", c.gpu, at.ImageID, blockOf(job).Disk)
 		}
 	}
 }

@@ -63,9 +63,9 @@ const deepLearning = "projects/deeplearning-platform-release/global/images/famil
 // image returns the image that the job's machines boot from.
 func image(job *config.Job) string {
 	if job.WantsGPUs() {
-		return of(job).GPUImage
+		return blockOf(job).GPUImage
 	}
-	return of(job).Image
+	return blockOf(job).Image
 }
 
 // Terms describe Compute Engine's part of job files.
@@ -150,4 +150,4 @@ func (b *Block) checkLabels(c *config.Checker) {
 func (b *Block) GivesKeys() bool { return b.StoreTokens }
 
 // of returns the block of a job with cloud: gce.
-func of(job *config.Job) *Block { return job.Block.(*Block) }
+func blockOf(job *config.Job) *Block { return job.Block.(*Block) }

@@ -61,7 +61,7 @@ const (
 // checks returns the checks of a job with cloud: gce.
 func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) []doctor.Check {
 	var project doctorAPI
-	g := of(job)
+	g := blockOf(job)
 	with := func(name string, look func(context.Context) (string, error)) doctor.Check {
 		return doctor.Check{Name: name, Needs: "credentials", Look: look}
 	}
@@ -176,7 +176,7 @@ func checkTypes(ctx context.Context, project doctorAPI, job *config.Job, zones [
 	}
 	for _, zone := range wanted {
 		if !slices.Contains(zones, zone) {
-			return "", doctor.Wrong("write zones of "+of(job).Region+": "+strings.Join(zones, ", "), "%s is not one of them, or is down", zone)
+			return "", doctor.Wrong("write zones of "+blockOf(job).Region+": "+strings.Join(zones, ", "), "%s is not one of them, or is down", zone)
 		}
 		types, err := typesIn(ctx, project, zone)
 		if err != nil {
@@ -188,7 +188,7 @@ func checkTypes(ctx context.Context, project doctorAPI, job *config.Job, zones [
 	}
 	for _, m := range append(slices.Clone(job.Resources.AnyOf), config.Machine{Type: job.Reliable.Type}) {
 		if _, ok := known[m.Type]; m.Type != "" && !ok {
-			return "", doctor.Wrong("write types that "+of(job).Region+" sells: gcloud compute machine-types list", "there is no %s in %s", m.Type, strings.Join(wanted, ", "))
+			return "", doctor.Wrong("write types that "+blockOf(job).Region+" sells: gcloud compute machine-types list", "there is no %s in %s", m.Type, strings.Join(wanted, ", "))
 		}
 		if m.GPU.Count > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(known)), func(t market.InstanceType) bool { return planner.Admits(m, t) }) {
 			return "", doctor.Wrong("write other zones; gcloud compute machine-types list --filter='name~^[ag]' shows types with GPUs",
@@ -255,7 +255,7 @@ func checkQuotas(ctx context.Context, project doctorAPI, job *config.Job, types 
 		needed float64
 	}{{name, wanted}, {"CPUS", onDemand}} {
 		if have := limit[q.name]; have.Limit-have.Used < q.needed {
-			return "", doctor.Wrong("ask for more in the console: IAM, Quotas, "+q.name+" in "+of(job).Region, "%s: %.0f of %.0f are free; the job may want %.0f",
+			return "", doctor.Wrong("ask for more in the console: IAM, Quotas, "+q.name+" in "+blockOf(job).Region, "%s: %.0f of %.0f are free; the job may want %.0f",
 				q.name, have.Limit-have.Used, have.Limit, q.needed)
 		}
 	}
@@ -266,7 +266,7 @@ func checkQuotas(ctx context.Context, project doctorAPI, job *config.Job, types 
 		case !told: // quotas of newer models are not listed per region
 			return "", doctor.Warn("look at the console: IAM, Quotas, GPUs", "%s, and quota %s is not listed", said, q.name)
 		case have.Limit-have.Used < q.wanted:
-			return "", doctor.Wrong("ask for more in the console: IAM, Quotas, "+q.name+" in "+of(job).Region+", and GPUS_ALL_REGIONS", "%s: %.0f of %.0f are free; the job may want %.0f",
+			return "", doctor.Wrong("ask for more in the console: IAM, Quotas, "+q.name+" in "+blockOf(job).Region+", and GPUS_ALL_REGIONS", "%s: %.0f of %.0f are free; the job may want %.0f",
 				q.name, have.Limit-have.Used, have.Limit, q.wanted)
 		}
 		said += fmt.Sprintf("; %s: %.0f of %.0f are free, %.0f wanted", q.name, have.Limit-have.Used, have.Limit, q.wanted)

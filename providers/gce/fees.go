@@ -28,11 +28,11 @@ func (b *Block) feesOf() market.Fees {
 
 // billed adds the fees to the rule book.
 func billed(m *local.Market, job *config.Job) {
-	fees := of(job).feesOf()
+	fees := blockOf(job).feesOf()
 	said := fmt.Sprintf("a disk of %d GiB", fees.DiskGiB)
 	if fees.Address > 0 {
 		said += " and an external address"
 	}
 	m.Sources = append(m.Sources, fmt.Sprintf("Counted of each machine: %s, $%s an hour at the prices of us-central1%s. %s", said, fees.PerHour(),
-		providers.OtherRegion(of(job).Region, "us-central1", "us-east1", "us-west1"), providers.NotCounted(m, job)))
+		providers.OtherRegion(blockOf(job).Region, "us-central1", "us-east1", "us-west1"), providers.NotCounted(m, job)))
 }

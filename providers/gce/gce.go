@@ -70,7 +70,7 @@ func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) 
 		return nil, err
 	}
 	prices := &orPlanned{Account: cloud, planned: providers.PlannedPrices(s.Offers)}
-	prices.denied.Store(of(job).Prices != "") // the job's own list replaces queries
+	prices.denied.Store(blockOf(job).Prices != "") // the job's own list replaces queries
 	return prices, nil
 }
 
@@ -107,7 +107,7 @@ func (Provider) Checks(job *config.Job) []doctor.Check {
 // known up to its end.
 func (Provider) Pace(job *config.Job) providers.Pace {
 	p := providers.Pace{Prices: time.Minute, Calls: 5 * time.Minute, Lease: 2 * time.Hour}
-	if of(job).Prices != "" {
+	if blockOf(job).Prices != "" {
 		p.Prices = 5 * time.Second
 	}
 	return p
@@ -144,7 +144,9 @@ func startupScript(at *config.Installation, closed providers.Closing, minutes in
 }
 
 // Place returns the machines' network. It does not include zones.
-func (Provider) Place(job *config.Job) (network, zones []string) { return of(job).NetworkTags, nil }
+func (Provider) Place(job *config.Job) (network, zones []string) {
+	return blockOf(job).NetworkTags, nil
+}
 
 // Metadata returns a client of Compute Engine's metadata server, or of a compatible one. It names no deadline: this computes one, in market
 // time.

@@ -68,7 +68,7 @@ func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account
 		limits[q.Name] = q
 	}
 	const spotName, name = "PREEMPTIBLE_CPUS", "CPUS"
-	spot, onDemand := providers.WantedVCPUs(m, job, of(job).Region)
+	spot, onDemand := providers.WantedVCPUs(m, job, blockOf(job).Region)
 	if limits[spotName].Limit == 0 {
 		spot, onDemand = 0, spot+onDemand
 	}
@@ -79,14 +79,14 @@ func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account
 		limit, told := limits[q.name]
 		if free := limit.Limit - limit.Used; told && q.wanted > free {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("the job may want %.0f vCPUs of the quota %s in %s, and %.0f of its %.0f are free: ask for more on the console's page Quotas",
-				q.wanted, q.name, of(job).Region, free, limit.Limit))
+				q.wanted, q.name, blockOf(job).Region, free, limit.Limit))
 		}
 	}
-	for _, q := range gpuQuotas(job, m.Catalog.Types(of(job).Region)) {
+	for _, q := range gpuQuotas(job, m.Catalog.Types(blockOf(job).Region)) {
 		limit, told := limits[q.name]
 		if free := limit.Limit - limit.Used; told && q.wanted > free {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("the job may want %.0f GPUs of the quota %s in %s, and %.0f of its %.0f are free: ask for more on the console's page Quotas",
-				q.wanted, q.name, of(job).Region, free, limit.Limit))
+				q.wanted, q.name, blockOf(job).Region, free, limit.Limit))
 		}
 	}
 }

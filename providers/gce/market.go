@@ -39,12 +39,12 @@ const lookBack = 90 * 24 * time.Hour
 // price list, which is cached in a folder for a day; Spot prices come from the job's own list, from the API, or else
 // from the price list.
 func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder string) (*local.Market, error) {
-	if of(job).Endpoint != "" {
+	if blockOf(job).Endpoint != "" {
 		folder = "" // the server there may sell at other prices than Google
 	}
 	m := &local.Market{}
 	zones, err := job.Resources.Zones, error(nil)
-	if of(job).Catalog != "" { // before any query
+	if blockOf(job).Catalog != "" { // before any query
 		if err := providers.ReadCatalog(m, job); err != nil {
 			return nil, err
 		}
@@ -56,13 +56,13 @@ func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder stri
 	}
 	var listed *pricelist.Answer
 	if m.Catalog == nil {
-		if listed, err = askCatalog(ctx, m, job, book(account, of(job).Region, zones, folder)); err != nil {
+		if listed, err = askCatalog(ctx, m, job, book(account, blockOf(job).Region, zones, folder)); err != nil {
 			return nil, err
 		}
 	}
 	source := "Compute Engine's capacity history, asked now"
-	if of(job).Prices != "" {
-		source = of(job).Prices
+	if blockOf(job).Prices != "" {
+		source = blockOf(job).Prices
 		m.Trace, err = ownPrices(job, zones)
 	} else if m.Trace, err = history(ctx, job, account, m.Catalog, zones); errors.Is(err, provisioner.ErrDenied) && listed != nil {
 		source = fmt.Sprintf("the same list, of the whole region, as the capacity history may not be asked (%s)", providers.FirstLine(err))
@@ -133,27 +133,27 @@ func pricesOfList(job *config.Job, listed *pricelist.Answer, zones []string) (*t
 			continue
 		}
 		for _, zone := range zones {
-			pool := market.Pool{Provider: Name, Region: of(job).Region, Zone: zone, Type: o.Name, Class: market.Spot}
+			pool := market.Pool{Provider: Name, Region: blockOf(job).Region, Zone: zone, Type: o.Name, Class: market.Spot}
 			points[pool] = []market.PricePoint{{At: o.SpotFrom, Price: o.Spot}}
 		}
 	}
 	if len(points) == 0 {
-		return nil, job.Fault("resources.any_of", "Google's price list has no Spot prices of these types in "+of(job).Region, "write types that it sells there, or name Spot prices with gce.prices")
+		return nil, job.Fault("resources.any_of", "Google's price list has no Spot prices of these types in "+blockOf(job).Region, "write types that it sells there, or name Spot prices with gce.prices")
 	}
 	return &trace.Trace{Markets: trace.Of(points)}, nil
 }
 
 // ownPrices reads the job's own prices. Prices of a whole region, which a price list has, apply to each of its zones.
 func ownPrices(job *config.Job, zones []string) (*trace.Trace, error) {
-	read, err := local.ReadPricesOf(of(job).Prices, Name)
+	read, err := local.ReadPricesOf(blockOf(job).Prices, Name)
 	if err != nil {
-		return nil, job.Fault("gce.prices", fmt.Sprintf("%s: %v", of(job).Prices, err),
+		return nil, job.Fault("gce.prices", fmt.Sprintf("%s: %v", blockOf(job).Prices, err),
 			"name Spot prices: a price store that `tierml prices import skus.json` has filled, or CSV with the columns timestamp, zone, instance_type, product, price")
 	}
 	t := &trace.Trace{}
 	for _, m := range read.Markets {
 		switch {
-		case m.Pool.Region != of(job).Region:
+		case m.Pool.Region != blockOf(job).Region:
 		case m.Pool.Zone == m.Pool.Region:
 			for _, zone := range zones {
 				here := m.Pool
@@ -165,7 +165,7 @@ func ownPrices(job *config.Job, zones []string) (*trace.Trace, error) {
 		}
 	}
 	if len(t.Markets) == 0 {
-		return nil, job.Fault("gce.prices", of(job).Prices+" has no Spot prices in "+of(job).Region, "write prices of that region, or another region")
+		return nil, job.Fault("gce.prices", blockOf(job).Prices+" has no Spot prices in "+blockOf(job).Region, "write prices of that region, or another region")
 	}
 	return trace.New(t.Markets, read.Summary), nil
 }
@@ -173,12 +173,12 @@ func ownPrices(job *config.Job, zones []string) (*trace.Trace, error) {
 // history gets the past Spot prices of suitable types from the API.
 func history(ctx context.Context, job *config.Job, account marketAPI, catalog *market.Catalog, zones []string) (*trace.Trace, error) {
 	var pools []market.Pool
-	for _, kind := range catalog.Types(of(job).Region) {
+	for _, kind := range catalog.Types(blockOf(job).Region) {
 		if !slices.ContainsFunc(job.Resources.AnyOf, func(m config.Machine) bool { return planner.Admits(m, kind) }) {
 			continue
 		}
 		for _, zone := range zones {
-			pools = append(pools, market.Pool{Provider: Name, Region: of(job).Region, Zone: zone, Type: kind.Name, Class: market.Spot})
+			pools = append(pools, market.Pool{Provider: Name, Region: blockOf(job).Region, Zone: zone, Type: kind.Name, Class: market.Spot})
 		}
 	}
 	const instead = "name Spot prices with gce.prices: `tierml prices import skus.json --store prices.db` makes them of Google's price list"

@@ -231,15 +231,15 @@ func TestMarket(t *testing.T) {
 	if err != nil || strings.Join(pools(m.Trace.Markets), " ") != "us-central1-a/n2-standard-4" {
 		t.Errorf("told: %v, %v", m, err)
 	}
-	of(job).Prices = filepath.Join(dir, "prices.csv")
+	blockOf(job).Prices = filepath.Join(dir, "prices.csv")
 	if m, err = soldTo(t.Context(), job, told, ""); err != nil || strings.Join(pools(m.Trace.Markets), " ") != "us-central1-b/n2-standard-4" {
 		t.Errorf("listed: %v, %v", m, err)
 	}
-	of(job).Region = "us-west4"
+	blockOf(job).Region = "us-west4"
 	if _, err := soldTo(t.Context(), job, told, ""); err == nil || !strings.Contains(err.Error(), "has no Spot prices in us-west4") {
 		t.Errorf("of another region: %v", err)
 	}
-	of(job).Region, of(job).Prices = "us-central1", ""
+	blockOf(job).Region, blockOf(job).Prices = "us-central1", ""
 	if _, err := soldTo(t.Context(), job, account{}, ""); err == nil || !strings.Contains(err.Error(), "gce.prices") {
 		t.Errorf("told nothing: %v", err)
 	}

@@ -18,7 +18,7 @@ const (
 
 // open makes the adapter for Compute Engine itself, or for the job's endpoint.
 func open(ctx context.Context, job *config.Job, s providers.Session) (engine, error) {
-	b := of(job)
+	b := blockOf(job)
 	c := api.Config{
 		Project: b.Project, Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Labels: b.Labels, Endpoint: b.Endpoint,
 		Image: image(job), GPUs: job.WantsGPUs(), Disk: api.Disk{SizeGiB: (b.Disk.MiB + 1023) >> 10, Type: b.DiskType},

@@ -204,4 +204,4 @@ func (b *Block) checkResources(c *config.Checker) {
 }
 
 // of returns the block of a job with cloud: kubernetes.
-func of(job *config.Job) *Block { return job.Block.(*Block) }
+func blockOf(job *config.Job) *Block { return job.Block.(*Block) }

@@ -28,7 +28,7 @@ const roleAdvice = "bind the role of deploy/kubernetes to the account that runs 
 // checks returns the checks of a job with cloud: kubernetes.
 func checks(job *config.Job, connect func() (doctorAPI, error)) []doctor.Check {
 	var cluster doctorAPI
-	b := of(job)
+	b := blockOf(job)
 	with := func(name string, look func(context.Context) (string, error)) doctor.Check {
 		return doctor.Check{Name: name, Needs: "credentials", Look: look}
 	}
@@ -61,7 +61,7 @@ func checks(job *config.Job, connect func() (doctorAPI, error)) []doctor.Check {
 			if err != nil {
 				return "", doctor.Denied(err, roleAdvice)
 			}
-			if len(missing) > 0 && told(job) {
+			if len(missing) > 0 && complete(job) {
 				return "", doctor.Warn("bind the cluster role of deploy/kubernetes; without it pods are warned when they are deleted, not when their node is tainted",
 					"not allowed: %s", words(missing))
 			}

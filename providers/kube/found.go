@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// told reports whether the job already specifies everything that nodes' labels could.
-func told(job *config.Job) bool { return of(job).Nodes != "" && of(job).Region != "" }
+// complete reports whether the job already specifies everything that nodes' labels could.
+func complete(job *config.Job) bool { return blockOf(job).Nodes != "" && blockOf(job).Region != "" }
 
 // untold returns the error when nodes cannot be listed and the job leaves open what only they can tell.
 func untold(job *config.Job, err error) error {
@@ -26,7 +26,7 @@ func untold(job *config.Job, err error) error {
 
 // openFields names the fields that the job leaves open, for errors and the doctor.
 func openFields(job *config.Job) string {
-	switch b := of(job); {
+	switch b := blockOf(job); {
 	case b.Nodes != "":
 		return "region"
 	case b.Region != "":
@@ -37,10 +37,10 @@ func openFields(job *config.Job) string {
 
 // find sets the fields that a job leaves open from the labels of the cluster's nodes.
 func find(job *config.Job, nodes []api.Node) error {
-	if told(job) {
+	if complete(job) {
 		return nil
 	}
-	b := of(job)
+	b := blockOf(job)
 	if len(nodes) == 0 {
 		return job.Fault(Name, openFields(job)+" cannot be found: the cluster has no nodes now", "write "+openFields(job)+" below kubernetes:")
 	}

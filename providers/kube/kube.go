@@ -54,7 +54,7 @@ func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) 
 	if err != nil {
 		return nil, err
 	}
-	b := of(job)
+	b := blockOf(job)
 	return account{
 		Plain: providers.Plain{Cloud: cloud, Planned: providers.PlannedPrices(s.Offers),
 			Controllerless: "on Kubernetes a job server is installed with the chart in deploy/kubernetes/chart: docs/kubernetes.md"},
@@ -80,7 +80,7 @@ func (a account) RunKeys(ctx context.Context, run string, folder location.Place)
 // openFound opens a cluster, and sets what the job leaves open from its nodes.
 func openFound(ctx context.Context, job *config.Job, s providers.Session) (*api.Cloud, error) {
 	cloud, err := open(job, s)
-	if err != nil || told(job) {
+	if err != nil || complete(job) {
 		return cloud, err
 	}
 	nodes, err := cloud.Nodes(ctx)
@@ -94,7 +94,7 @@ func openFound(ctx context.Context, job *config.Job, s providers.Session) (*api.
 }
 
 func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
-	b := of(job)
+	b := blockOf(job)
 	client, err := api.Connect(api.Access{Kubeconfig: b.Kubeconfig, Context: b.Context, Endpoint: b.Endpoint})
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w: %w", provisioner.ErrDenied, err)

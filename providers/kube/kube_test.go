@@ -66,7 +66,7 @@ func TestBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := of(job); b.Namespace != "tierml" || b.Notice != 15*time.Second || job.Local.Notice != b.Notice || job.Security != config.SecurityTLS {
+	if b := blockOf(job); b.Namespace != "tierml" || b.Notice != 15*time.Second || job.Local.Notice != b.Notice || job.Security != config.SecurityTLS {
 		t.Errorf("%+v", b)
 	}
 	plain, err := load(t, size)
@@ -124,14 +124,14 @@ func TestGPUsOfPods(t *testing.T) {
 		return config.Load(filepath.Join(dir, "job.yaml"))
 	}
 	job, err := read("gpu: L4:1", "")
-	if err != nil || of(job).Resources["nvidia.com/gpu"] != 1 {
+	if err != nil || blockOf(job).Resources["nvidia.com/gpu"] != 1 {
 		t.Fatalf("%v", err)
 	}
 	again := filepath.Join(t.TempDir(), "again.yaml")
 	if err := os.WriteFile(again, job.Resolved(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if second, err := config.Load(again); err != nil || of(second).Resources["nvidia.com/gpu"] != 1 {
+	if second, err := config.Load(again); err != nil || blockOf(second).Resources["nvidia.com/gpu"] != 1 {
 		t.Errorf("%v of\n%s", err, job.Resolved())
 	}
 	job.Local.Start = time.Now()
@@ -176,7 +176,7 @@ func TestSizeByTheType(t *testing.T) {
 		t.Fatal(err)
 	}
 	job, err := config.Load(filepath.Join(dir, "job.yaml"))
-	if err != nil || of(job).CPU != 3 || of(job).Memory.MiB != 12<<10 {
+	if err != nil || blockOf(job).CPU != 3 || blockOf(job).Memory.MiB != 12<<10 {
 		t.Errorf("%v, %+v", err, job)
 	}
 }
@@ -224,11 +224,11 @@ func TestMarket(t *testing.T) {
 	if said := strings.Join(m.Sources, "\n"); !strings.Contains(said, "Prices: unknown of spot n2-standard-4 in us-central1-b; not used.") {
 		t.Error(said)
 	}
-	of(job).Catalog, of(job).Prices = "", ""
+	blockOf(job).Catalog, blockOf(job).Prices = "", ""
 	if _, err := soldTo(t.Context(), job, cluster{}); err == nil || !strings.Contains(err.Error(), "no price of a pod is known on n2-standard-4") {
 		t.Error(err)
 	}
-	of(job).Spot, of(job).OnDemand = market.Dollar/100, market.Dollar/25
+	blockOf(job).Spot, blockOf(job).OnDemand = market.Dollar/100, market.Dollar/25
 	m, err = soldTo(t.Context(), job, cluster{err: provisioner.ErrDenied})
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestFoundByLabels(t *testing.T) {
 		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%s: %v, want %q", name, err, c.problem)
 		}
-		if b := of(job); b.Nodes != c.kind || b.Region != c.region {
+		if b := blockOf(job); b.Nodes != c.kind || b.Region != c.region {
 			t.Errorf("%s: nodes %q, region %q", name, b.Nodes, b.Region)
 		}
 		if err == nil && (len(job.Assumed()) < 2 || !strings.Contains(string(job.Resolved()), "nodes: "+c.kind)) {

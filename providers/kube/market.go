@@ -32,7 +32,7 @@ const lookBack = 90 * 24 * time.Hour
 // has. A pod's price is the job file's, or else its share of its node's. A type without a price is not offered; Sources
 // names it.
 func soldTo(ctx context.Context, job *config.Job, cluster marketAPI) (*local.Market, error) {
-	b, m := of(job), &local.Market{}
+	b, m := blockOf(job), &local.Market{}
 	nodes, err := cluster.Nodes(ctx)
 	if errors.Is(err, provisioner.ErrDenied) {
 		m.Sources = append(m.Sources, "Nodes: unknown; "+providers.FirstLine(err)+".")
@@ -202,11 +202,11 @@ func typesOf(job *config.Job, nodes []api.Node, catalog *market.Catalog) []strin
 		for _, n := range nodes {
 			names[n.Type] = true
 		}
-		if of(job).Nodes == string(api.Plain) && len(nodes) == 0 {
+		if blockOf(job).Nodes == string(api.Plain) && len(nodes) == 0 {
 			names[api.AnyType] = true
 		}
 		if catalog != nil && len(nodes) == 0 {
-			for _, t := range catalog.Types(of(job).Region) {
+			for _, t := range catalog.Types(blockOf(job).Region) {
 				names[t.Name] = true
 			}
 		}

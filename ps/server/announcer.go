@@ -67,7 +67,7 @@ func (a *announcer) notifyBackups() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for p := range a.places.slots {
-		backup := at(a.term.route.Backup, p)
+		backup := serverAt(a.term.route.Backup, p)
 		if backup == "" || a.busy[backup] || !a.unaware(p, backup) {
 			continue
 		}
@@ -82,7 +82,7 @@ func (a *announcer) unaware(p int, backup ps.ServerID) bool {
 	slot := a.places.slots[p]
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
-	return at(a.term.route.Backup, p) == backup && a.acknowledged[slot.id] != backup &&
+	return serverAt(a.term.route.Backup, p) == backup && a.acknowledged[slot.id] != backup &&
 		slot.state == owned && slot.shard.Passed(a.cut)
 }
 

@@ -133,7 +133,7 @@ func (s *backups) addFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.
 // retire marks the backups that a route gives to other servers. term.mu must be held for writing.
 func (s *backups) retire(route ps.Route) {
 	for p, b := range s.all {
-		b.retired = b.rows != nil && at(route.Backup, p) != s.cfg.Self
+		b.retired = b.rows != nil && serverAt(route.Backup, p) != s.cfg.Self
 	}
 }
 

@@ -164,7 +164,7 @@ func (s *Server) returnTo(cut ps.Clock, route ps.Route) error {
 	failed := s.backups.returnTo(cut)
 	shards := make([]*ps.Shard, len(s.slots))
 	for p, slot := range s.slots {
-		if at(route.Owner, p) != s.cfg.Self {
+		if serverAt(route.Owner, p) != s.cfg.Self {
 			continue
 		}
 		var err error
@@ -190,12 +190,12 @@ func (s *Server) beginAt(cut ps.Clock, route ps.Route, rows map[ps.Partition]*ps
 	for i := range s.slots {
 		p := ps.Partition(i)
 		var err error
-		if at(route.Owner, i) == s.cfg.Self {
+		if serverAt(route.Owner, i) == s.cfg.Self {
 			if shards[i], err = s.places.restore(p, cut, rows); err != nil {
 				return fmt.Errorf("partition %d: %w", p, err)
 			}
 		}
-		if at(route.Backup, i) == s.cfg.Self {
+		if serverAt(route.Backup, i) == s.cfg.Self {
 			if backups[i], err = s.backups.restore(p, cut, rows); err != nil {
 				return fmt.Errorf("backup of partition %d: %w", p, err)
 			}

@@ -195,7 +195,7 @@ func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 	s.route, s.routed = route, true
 	s.others.set(peers)
 	for p, slot := range s.slots {
-		owner := at(route.Owner, p)
+		owner := serverAt(route.Owner, p)
 		if slot.state == absent && slot.to != "" && owner != s.cfg.Self && owner != "" {
 			slot.to, slot.address = owner, peers[owner]
 		}

@@ -78,8 +78,8 @@ func (t *term) admit(generation ps.Generation) *wire.Error {
 	return nil
 }
 
-// at returns a partition's server, which may be missing in a short route.
-func at(servers []ps.ServerID, partition int) ps.ServerID {
+// serverAt returns a partition's server, which may be missing in a short route.
+func serverAt(servers []ps.ServerID, partition int) ps.ServerID {
 	if partition < len(servers) {
 		return servers[partition]
 	}

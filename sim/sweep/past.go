@@ -65,7 +65,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	for i := range o.Runs {
 		o.Runs[i].Evictions = int(float64(o.Runs[i].Evictions)*size + 0.5)
 	}
-	return told(o.Forecast(every), &cfg, unrecorded, size), nil
+	return withBasis(o.Forecast(every), &cfg, unrecorded, size), nil
 }
 
 // levelAt returns the price of the job's work at a time: on the cheapest pool, at most on demand.
@@ -99,8 +99,8 @@ func firstPrice(pools []bidding.Candidate) (first time.Time) {
 	return first
 }
 
-// told adds to a forecast's description what it omits, and why its machines are reclaimed.
-func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) planner.Forecast {
+// withBasis adds to a forecast's description what it omits, and why its machines are reclaimed.
+func withBasis(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) planner.Forecast {
 	if size > 1 {
 		f.Basis += fmt.Sprintf("; machines in bundles of %.3g", size)
 	}

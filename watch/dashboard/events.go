@@ -86,16 +86,16 @@ func newPager(r *http.Request, length, size int) pager {
 	n = min(max(n, 1), pages)
 	p := pager{first: (n - 1) * size, last: min(n*size, length), Number: n, Pages: pages}
 	if n > 1 {
-		p.Newer = with(r, "page", strconv.Itoa(n-1))
+		p.Newer = withQuery(r, "page", strconv.Itoa(n-1))
 	}
 	if n < pages {
-		p.Older = with(r, "page", strconv.Itoa(n+1))
+		p.Older = withQuery(r, "page", strconv.Itoa(n+1))
 	}
 	return p
 }
 
-// with returns the address of a request with one parameter changed, and without empty ones.
-func with(r *http.Request, name, value string) string {
+// withQuery returns the address of a request with one parameter changed, and without empty ones.
+func withQuery(r *http.Request, name, value string) string {
 	q := url.Values{}
 	for key, values := range r.URL.Query() {
 		if key != name && len(values) > 0 && values[0] != "" {

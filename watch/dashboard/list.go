@@ -373,12 +373,12 @@ func (v *listView) sort(r *http.Request) {
 	by, down := strings.CutPrefix(r.FormValue("sort"), "-")
 	slices.SortStableFunc(v.Rows, byInterest)
 	for _, s := range sorts {
-		c := column{Title: s.title, Number: s.number, Link: with(r, "sort", s.key)}
+		c := column{Title: s.title, Number: s.number, Link: withQuery(r, "sort", s.key)}
 		if s.key == by {
 			c.Sorted = "ascending"
-			c.Link = with(r, "sort", "-"+s.key)
+			c.Link = withQuery(r, "sort", "-"+s.key)
 			if down {
-				c.Sorted, c.Link = "descending", with(r, "sort", s.key)
+				c.Sorted, c.Link = "descending", withQuery(r, "sort", s.key)
 			}
 			slices.SortStableFunc(v.Rows, func(a, b Row) int {
 				if down {
@@ -387,7 +387,7 @@ func (v *listView) sort(r *http.Request) {
 				return s.compare(a, b)
 			})
 		} else if s.number { // numbers start descending
-			c.Link = with(r, "sort", "-"+s.key)
+			c.Link = withQuery(r, "sort", "-"+s.key)
 		}
 		v.Columns = append(v.Columns, c)
 	}
