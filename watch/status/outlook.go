@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Outlook is the forecast for a running run, at the pace of the later half of its clocks and the present price of its machines. It includes
-// past interruptions in that half, but none that may come.
+// Outlook is the forecast for a running run, at the pace of the later half of its clocks, or of all its finished tasks, and the present price of
+// its machines. It includes past interruptions in that time, but none that may come.
 type Outlook struct {
 	Left  time.Duration // market time until all clocks, steps or tasks are done
 	Speed float64       // market time per wall-clock time
@@ -96,6 +96,9 @@ func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
 	case s.Start.Clocks > 0 && mean > 0:
 		clocks := float64(max(s.Start.Clocks-s.Clock, 0))
 		o.Left = time.Duration(clocks * float64(mean))
+		if s.Start.Program != nil && s.Start.Program.Tasks > 0 {
+			o.Left = s.tasks.left(int64(clocks), now)
+		}
 		if by, known := s.marks.spread(clocks); known {
 			o.LeftLow, o.LeftHigh = max(o.Left-by, 0), o.Left+by
 		}

@@ -3,6 +3,7 @@ package status
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -144,5 +145,37 @@ func TestOutlookOfAProgramWithoutSteps(t *testing.T) {
 	}
 	if _, ok := s.Outlook(at.Add(2 * time.Hour)); ok {
 		t.Error("it takes longer than planned, and still has an outlook")
+	}
+}
+
+// Machines finish tasks in batches: the time left is that of the tasks that remain, however short the time between two ends was.
+func TestOutlookOfTasks(t *testing.T) {
+	s := New()
+	began := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	details, err := json.Marshal(journal.StartDetails{Name: "own", Rules: "ec2-now", Clock: clock.Real().String(), Clocks: 8, Program: &journal.ProgramDetails{Tasks: 8},
+		Machines: []journal.MachineType{{Name: "m", VCPU: 4, OnDemand: "0.4", FLOPS: 100}}, Want: journal.Want{Machines: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Feed(journal.Entry{T: began, Kind: journal.Start, Details: details})
+	task := func(kind journal.Kind, n, second int) {
+		e := journal.Entry{T: began.Add(time.Duration(second) * time.Second), Kind: kind, OfProgram: journal.OfProgram{Program: fmt.Sprintf("task-%d", n)}}
+		if kind == journal.ProgramEnd {
+			e.Outcome = journal.Finished
+		}
+		s.Feed(e)
+	}
+	for n := range 3 {
+		task(journal.ProgramStart, n, 0)
+	}
+	for n := range 3 {
+		task(journal.ProgramEnd, n, 300+n)
+		task(journal.ProgramStart, 3+n, 300+n)
+	}
+	for _, c := range []struct{ second, low, high int }{{303, 490, 600}, {450, 340, 450}, {590, 200, 320}} { // two more batches, of which the last one is not full
+		o, ok := s.Outlook(began.Add(time.Duration(c.second) * time.Second))
+		if left := int(o.Left.Seconds()); !ok || left < c.low || left > c.high {
+			t.Errorf("%d s after the start, %d s are left, not %d to %d (%v)", c.second, left, c.low, c.high, ok)
+		}
 	}
 }

@@ -49,6 +49,7 @@ type Status struct {
 
 	reached  tuner.Progress
 	marks    marks
+	tasks    tasks
 	planned  journal.PlanDetails
 	lacks    string // why it has no machine
 	ranks    ranks
@@ -190,6 +191,7 @@ func (s *Status) program(e journal.Entry) {
 	switch d := s.Start.Program; {
 	case d == nil:
 	case d.Tasks > 0:
+		s.tasks.take(e)
 		if e.Kind == journal.ProgramEnd && e.Outcome == journal.Finished || e.Kind == journal.ProgramDropped {
 			s.Clock++
 		}
