@@ -156,6 +156,36 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
+// A link that somebody sends leads to its page, after the token; no link leads to another site, or puts markup into the form.
+func TestLinksSurviveTheToken(t *testing.T) {
+	g, handler, _ := gate(t)
+	login := func(to string) string {
+		form := url.Values{"token": {g.token.secret}, "to": {to}}
+		r := httptest.NewRequest(http.MethodPost, LoginPath, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return ask(handler, r).Header().Get("Location")
+	}
+	const link = "/compare?run=a-1&run=b-2"
+	r := httptest.NewRequest(http.MethodGet, link, nil)
+	r.Header.Set("Accept", "text/html")
+	at := ask(handler, r).Header().Get("Location")
+	if form := ask(handler, httptest.NewRequest(http.MethodGet, at, nil)).Body.String(); !strings.Contains(form, `name="to" value="/compare?run=a-1&amp;run=b-2"`) {
+		t.Errorf("%s has the form %s", at, form)
+	}
+	if to := login(link); to != link {
+		t.Errorf("the token leads to %s", to)
+	}
+	for _, evil := range []string{"https://evil.example/", "//evil.example/", `/\evil.example/`, `\\evil.example`, "javascript:alert(1)", "evil", "/\t/evil.example", "/" + strings.Repeat("x", 3000), ""} {
+		if to := login(evil); to != "/" {
+			t.Errorf("%q leads to %q", evil, to)
+		}
+	}
+	form := ask(handler, httptest.NewRequest(http.MethodGet, LoginPath+"?to="+url.QueryEscape(`/"><script>alert(1)</script>`), nil)).Body.String()
+	if strings.Contains(form, "<script") {
+		t.Error(form)
+	}
+}
+
 // Strangers cannot fill the disk with log lines.
 func TestLogIsBounded(t *testing.T) {
 	_, handler, log := gate(t)

@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
+	"html"
 	"log/slog"
 	"net"
 	"net/http"
@@ -142,22 +143,47 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request) {
 		if h, ok := g.holding(func(h holder) bool { return h.sum.Is(given) }); ok {
 			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie(h), Path: "/", HttpOnly: true, Secure: g.secure,
 				SameSite: http.SameSiteStrictMode})
-			http.Redirect(w, r, "/", http.StatusSeeOther)
+			http.Redirect(w, r, local(r.PostFormValue(toField)), http.StatusSeeOther)
 			return
 		}
 		g.note(r)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = w.Write(bytes.Replace(loginPage, []byte("<!-- said -->"), []byte(`<p role="alert">This is no token of this job server.</p>`), 1))
+		_, _ = w.Write(bytes.Replace(loginTo(r), []byte("<!-- said -->"), []byte(`<p role="alert">This is no token of this job server.</p>`), 1))
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(loginPage) // the client may have disconnected
+	_, _ = w.Write(loginTo(r)) // the client may have disconnected
+}
+
+// toField is the form field and parameter of the login page with the page that was opened.
+const toField = "to"
+
+// loginTo returns the login page of a request for a page, to which the form leads.
+func loginTo(r *http.Request) []byte {
+	to := local(r.FormValue(toField))
+	if to == "/" {
+		return loginPage
+	}
+	return bytes.Replace(loginPage, []byte("<!-- to -->"), []byte(`<input type="hidden" name="to" value="`+html.EscapeString(to)+`">`), 1)
+}
+
+// local returns a path of this server, with its query; "/" in case a link could lead elsewhere.
+func local(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || len(to) > 2000 || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, `\`) {
+		return "/"
+	}
+	return to
 }
 
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
-		http.Redirect(w, r, LoginPath, http.StatusSeeOther)
+		login := LoginPath
+		if to := local(r.URL.RequestURI()); to != "/" {
+			login += "?" + url.Values{toField: {to}}.Encode()
+		}
+		http.Redirect(w, r, login, http.StatusSeeOther)
 		return
 	}
 	g.note(r)
