@@ -236,7 +236,7 @@ func (l *Ledger) addTotals(r *Report, bills []bill, asOf time.Time) {
 
 func (l *Ledger) addWaste(r *Report, bills []bill, asOf time.Time) {
 	again := l.training.redoneIntervals(l.clock.ToMarket)
-	r.Waste.Programs = l.start.Program != nil
+	r.Waste.Programs, r.Waste.Rounds = l.start.Program != nil, l.start.JobKind() == journal.DiLoCo
 	for _, b := range bills {
 		pieces := b.pieces(again, asOf)
 		if l.start.Program != nil {

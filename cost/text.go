@@ -240,7 +240,7 @@ func (w Waste) Rows() []WasteRow {
 			{w.Working, "working", "saved work", "programs ran, and what they did counts"},
 			{w.Redone, "redone", "redone work", "after the last saved state before a loss or a failure: to be done again"},
 			{w.Startup, "startup", "start-up", "from launch until the first program was given"},
-			{w.Setup, "setup", "setup", ""},
+			{w.Setup, "setup", "setup", "running the setup script"},
 			{w.Restore, "restore", "restore", "fetching the workdir and the state"},
 			{w.Flush, "flush", "flush", "after an eviction notice, with the program ended"},
 			{w.Idle, "idle", "idle", "without a program: others were waited for, or it failed"},
@@ -248,9 +248,13 @@ func (w Waste) Rows() []WasteRow {
 			{w.Free, "free", "free", "not billed under the rules; part of the rows above"},
 		}
 	}
+	unit := "clocks"
+	if w.Rounds {
+		unit = "rounds"
+	}
 	return []WasteRow{
-		{w.Working, "working", "working", "clocks done for the first time"},
-		{w.Redone, "redone", "redone work", "clocks done again after a roll-back"},
+		{w.Working, "working", "working", unit + " done for the first time"},
+		{w.Redone, "redone", "redone work", unit + " done again after a roll-back"},
 		{w.Startup, "startup", "start-up idle", "from launch to join"},
 		{w.Flush, "flush", "flush", "from eviction notice to leave"},
 		{w.Idle, "idle", "out of training", "failed, or left and not yet ended"},

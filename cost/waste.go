@@ -21,6 +21,7 @@ type Waste struct {
 	Restore  Part `json:"restore,omitzero"`
 	AfterEnd Part `json:"after_end"`          // paid beyond the end: the rest of an hour that had started, or a minimum
 	Programs bool `json:"programs,omitempty"` // rows have the names that suit programs
+	Rounds   bool `json:"rounds,omitempty"`   // it is counted in rounds, not in clocks
 	// Free is time that the rule book does not bill. It is included in those above.
 	Free Part `json:"free"`
 }

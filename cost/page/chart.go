@@ -320,7 +320,7 @@ func drawMark(b *strings.Builder, f frame, m mark) {
 		m.shape, m.colour, m.colour, x, y, shape, esc(m.text))
 }
 
-// yTicks returns about five round values; on a log axis 1, 2 and 5 of each decade.
+// yTicks returns about five round values; on a log axis 1, 2 and 5 of each decade, if at least two are in range.
 func (c chart) yTicks(f frame) []float64 {
 	if !f.log {
 		return round(f.y0, f.y1, 5)
@@ -336,6 +336,9 @@ func (c chart) yTicks(f frame) []float64 {
 				out = append(out, v)
 			}
 		}
+	}
+	if len(out) < 2 {
+		return round(math.Pow(10, f.y0), math.Pow(10, f.y1), 5)
 	}
 	return out
 }

@@ -286,9 +286,9 @@ func (c *chart) addStage(stage string, from, to float64) {
 
 // lossCharts returns the losses over time and over dollars.
 func lossCharts(r *cost.Report) (overTime, overDollars chart) {
-	metric := strings.ToUpper(r.Run.Metric)
-	overTime = chart{title: metric + " over time", xLabel: "market time (UTC)", yLabel: metric, xTime: true}
-	overDollars = chart{title: metric + " over dollars", xLabel: "US$ paid so far", yLabel: metric}
+	metric := metricWord(r.Run.Metric)
+	overTime = chart{title: title(metric) + " over time", xLabel: "market time (UTC)", yLabel: metric, xTime: true}
+	overDollars = chart{title: title(metric) + " over dollars", xLabel: "US$ paid so far", yLabel: metric}
 	byTime := func(p cost.LossPoint) float64 { return unix(p.At) }
 	byUSD := func(p cost.LossPoint) float64 { return p.USD }
 	overTime.lines, overDollars.lines = lossLines(r, byTime), lossLines(r, byUSD)

@@ -46,11 +46,11 @@ var functions = template.FuncMap{
 	"fixed":  func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },
 	"hours":  func(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) },
 	"deref":  func(v *float64) float64 { return *v },
-	"upper":  strings.ToUpper,
+	"metric": metricWord,
 	"size":   progress.Size,
 	"sub":    func(a, b int) int { return a - b },
 	"number": words.Number,
-	"title":  func(word string) string { return strings.ToUpper(word[:1]) + word[1:] },
+	"title":  title,
 	"saving": func(v market.USD) string {
 		if v < 0 {
 			return (-v).Cents() + " more"
@@ -160,6 +160,17 @@ func dict(pairs ...any) map[string]any {
 	return out
 }
 
+// metricWord writes a metric's name in the middle of a title: "RMSE", but "loss".
+func metricWord(name string) string {
+	if name == "loss" {
+		return name
+	}
+	return strings.ToUpper(name)
+}
+
+// title capitalises the first letter.
+func title(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
+
 // view is the template's input.
 type view struct {
 	*cost.Report
@@ -169,6 +180,11 @@ type view struct {
 	Charts []figure
 	Bar    []share
 	limits limits
+}
+
+// Long reports whether the page has so many lines that it is slow to lay out as a whole.
+func (v view) Long() bool {
+	return min(len(v.Events), v.limits.events)+min(len(v.Instances), v.limits.machines)+min(len(v.Decisions), v.limits.decisions) > 1000
 }
 
 // Bids reports whether any machine was bought with a bid, or may be: some providers have none.

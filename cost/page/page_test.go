@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,5 +206,34 @@ func TestReplicas(t *testing.T) {
 	l.Fleet = append(l.Fleet, Fleet{Tier: "transient", Joined: 2, Starting: 3})
 	if n := l.Replicas(); n.Joined != 2 || n.Starting != 3 {
 		t.Errorf("%+v", n)
+	}
+}
+
+// Prices within a fraction of an octave have labels, too.
+func TestTicksOfANarrowLogAxis(t *testing.T) {
+	for _, prices := range [][2]float64{{.0518, .0528}, {.19, .23}, {.05, .2}, {1e-3, 1e3}} {
+		c := chart{logY: true, lines: []line{{points: []point{{0, prices[0]}, {1, prices[1]}}}}}
+		f := c.frame(500, 300)
+		ticks := c.yTicks(f)
+		if len(ticks) < 2 || len(ticks) > 9 {
+			t.Errorf("%v: %v", prices, ticks)
+		}
+		for _, v := range ticks {
+			if y := f.y(v); y < f.top || y > f.bottom {
+				t.Errorf("%v: %g is outside", prices, v)
+			}
+		}
+	}
+}
+
+// Only a long report leaves out what is off the screen: pictures of whole pages are complete otherwise.
+func TestOnlyLongReportsSkipLayout(t *testing.T) {
+	r := storyReport(t, journaltest.New(1).Entries)
+	event := r.Events[0]
+	for events, want := range map[int]bool{10: false, 10_000: true} {
+		r.Events = slices.Repeat([]cost.Event{event}, events)
+		if got := strings.Contains(render(t, r), `<body class="long">`); got != want {
+			t.Errorf("%d events: long is %v", events, got)
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/tierml/tierml/cost"
 )
@@ -62,7 +61,7 @@ func trialCharts(metric, unit string, trials []Curve, best string) []chart {
 // curves draws losses over steps, hours and dollars. Hours count from the first loss of all or, if they ran at different times, from each
 // one's own; paint assigns the colours.
 func curves(metric, unit string, all []Curve, apart bool, paint func(i int, l *line)) (charts []chart) {
-	metric = strings.ToUpper(metric)
+	metric = metricWord(metric)
 	first := math.Inf(1)
 	for _, t := range all {
 		for _, p := range t.Points[:min(len(t.Points), 1)] {
@@ -81,7 +80,7 @@ func curves(metric, unit string, all []Curve, apart bool, paint func(i int, l *l
 		{"hours", "hours of market time " + since, func(p cost.LossPoint) float64 { return (unix(p.At) - first) / 3600 }},
 		{"dollars", "US$ paid", func(p cost.LossPoint) float64 { return p.USD }},
 	} {
-		c, drawn := chart{title: metric + " over " + over.what, xLabel: over.label, yLabel: metric}, false
+		c, drawn := chart{title: title(metric) + " over " + over.what, xLabel: over.label, yLabel: metric}, false
 		for i, t := range all {
 			l := line{name: t.Name}
 			if apart && len(t.Points) > 0 {
@@ -145,8 +144,8 @@ func settingCharts(metric string, trials []cost.Trial, best string) (charts []ch
 			continue
 		}
 		axis := newAxis(slices.Collect(maps.Keys(values[name])))
-		metric := strings.ToUpper(metric)
-		c := chart{title: metric + " by " + name, xLabel: name + axis.note, yLabel: metric, ticks: axis.ticks,
+		metric := metricWord(metric)
+		c := chart{title: title(metric) + " by " + name, xLabel: name + axis.note, yLabel: metric, ticks: axis.ticks,
 			describe: fmt.Sprintf("A dot for each trial with a loss: its last %s by its %s. The strong one is the best.", metric, name)}
 		for _, t := range slices.Backward(trials) { // the best is drawn last, on top
 			if t.Loss == nil {

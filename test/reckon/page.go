@@ -87,6 +87,10 @@ func (c checker) card(title, text string) {
 	case "Stage":
 		reliable, transient := f.Training()
 		c.has(title, text, f.Stage, fmt.Sprintf("%d reliable and %d transient in training", reliable, transient))
+	case "Machines": // of a run without stages
+		reliable, transient := f.Training()
+		c.close(title, text, float64(reliable+transient))
+		c.has(title, text, fmt.Sprintf("%d reliable and %d transient in training", reliable, transient))
 	case "Clock":
 		c.close(title, text, float64(f.Clock))
 		c.has(title, text, fmt.Sprintf("of %d", f.Goal))

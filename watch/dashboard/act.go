@@ -37,7 +37,7 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	if _, changes := b.may(request, r.summary(b.now())); !changes {
-		trouble(w, http.StatusForbidden, "Not done", fmt.Sprintf("You may see %s, and not change it: that needs the token with which it was submitted, or the right to administer its group.", r.name()))
+		troubleOf(w, r, http.StatusForbidden, "Not done", fmt.Sprintf("You may see %s, and not change it: that needs the token with which it was submitted, or the right to administer its group.", r.name()))
 		return
 	}
 	request.Body = http.MaxBytesReader(w, request.Body, 4096)
@@ -70,12 +70,12 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 		err = rundir.Archive(r.dir, what == "archive")
 		b.listed.forget()
 	default:
-		trouble(w, http.StatusBadRequest, "Not done", fmt.Sprintf("A page of %s does not offer %q.", r.name(), what))
+		troubleOf(w, r, http.StatusBadRequest, "Not done", fmt.Sprintf("A page of %s does not offer %q.", r.name(), what))
 		return
 	}
 	b.log.Info("a page was used", "run", r.name(), "act", request.PostFormValue("act"), "error", err)
 	if err != nil {
-		trouble(w, http.StatusConflict, "Not done", err.Error())
+		troubleOf(w, r, http.StatusConflict, "Not done", err.Error())
 		return
 	}
 	show(w, request, "done.html", struct {

@@ -119,7 +119,7 @@ func TestActs(t *testing.T) {
 		{url.Values{"act": {"stop"}}, http.StatusOK, "saves its work"},
 		{url.Values{"act": {"format the disk"}}, http.StatusBadRequest, "does not offer"},
 	} {
-		if code, text := post(guarded, guarded.URL, c.form); code != c.code || !strings.Contains(text, c.want) {
+		if code, text := post(guarded, guarded.URL, c.form); code != c.code || !strings.Contains(text, c.want) || !strings.Contains(text, `<a href="/runs/demo-1">Back to demo-1</a>`) {
 			t.Errorf("%v: %d %s", c.form, code, text)
 		}
 	}

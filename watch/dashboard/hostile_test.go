@@ -85,7 +85,7 @@ func TestPageOfASweep(t *testing.T) {
 		`<dt>Best trial</dt><dd><a href="#task-1">task-1</a></dd><dd class="small">loss 0.125 at step 10: KIND=0.1 NAME= RATE=0.1</dd>`,
 		`<dt>Trials</dt><dd>3</dd><dd class="small">1 failed, 1 finished, 1 dropped</dd>`,
 		"What went wrong", "<dt>Exit code</dt><dd>9</dd>", "epoch 1\n\nout of memory", "90 s of work: no state was saved, so it begins anew.", "tierml run --resume " + filepath.Join(root, "rates-1"),
-		"number 3 at step 10", "LOSS by RATE", "LOSS over steps", "LOSS over dollars", "RATE, log scale", "A replayed market: its dollars and hours are not real.",
+		"number 3 at step 10", "Loss by RATE", "Loss over steps", "Loss over dollars", "RATE, log scale", "A replayed market: its dollars and hours are not real.",
 		"1.50 of 4 cores, peak 2.00", "peak 1.1 GB", "50 %, peak 50 %, memory 2.1 GB", "100 kB/s in, 0 B/s out", `<svg class="spark"`,
 	} {
 		if !strings.Contains(page, want) {

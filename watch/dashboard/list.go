@@ -17,6 +17,7 @@ import (
 
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
@@ -40,6 +41,8 @@ var functions = template.FuncMap{
 		return fmt.Sprintf("%.4f", *v)
 	},
 	"money":  money,
+	"pool":   words.Pool,
+	"unit":   journal.Unit,
 	"length": words.Duration,
 	"amount": func(v market.USD) float64 { return float64(v) / float64(market.Dollar) },
 	"stamp":  func(t time.Time) string { return page.Stamp(t)[:16] },
@@ -76,11 +79,20 @@ func show(w http.ResponseWriter, r *http.Request, name string, v any) {
 
 // trouble shows an error, on a page with a way back.
 func trouble(w http.ResponseWriter, status int, title, what string) {
+	troubleOf(w, nil, status, title, what)
+}
+
+// troubleOf is trouble with the page of a run, to which it leads back; nil = none.
+func troubleOf(w http.ResponseWriter, of *run, status int, title, what string) {
 	var b bytes.Buffer
+	name, link := "", ""
+	if of != nil {
+		name, link = of.name(), of.link()
+	}
 	if err := pages().ExecuteTemplate(&b, "trouble.html", struct {
 		frame
-		Title, What string
-	}{newFrame(false), title, what}); err != nil {
+		Title, What, Run, Link string
+	}{newFrame(false), title, what, name, link}); err != nil {
 		http.Error(w, what, status)
 		return
 	}
@@ -152,6 +164,17 @@ type facet struct {
 type counted struct {
 	Value, Link string
 	Runs        int
+}
+
+// Words is the count with its value, in plural where that is a noun: "2 gangs", but "2 failed" and "2 training".
+func (c counted) Words() string {
+	switch c.Value {
+	case journal.Single, journal.Gang, journal.Array, journal.Sweep:
+		return words.Number(c.Runs, c.Value)
+	case journal.DiLoCo:
+		return fmt.Sprintf("%d DiLoCo", c.Runs)
+	}
+	return fmt.Sprintf("%d %s", c.Runs, c.Value)
 }
 
 // facets are the properties in their order, each a parameter of the list's address.

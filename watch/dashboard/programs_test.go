@@ -80,7 +80,7 @@ func TestPageOfAProgram(t *testing.T) {
 		`<dt>Tasks done</dt><dd>1</dd>`, "of 4", "Last output of task-1.2", "&lt;script&gt;alert(1)&lt;/script&gt; no such scene",
 		`<tr id="task-1"><th scope="row">task-1</th><td data-is="state"><span class="outcome failed">failed</span>`, "it ended with exit code 3",
 		`<tr id="task-2"><th scope="row">task-2</th><td data-is="state"><span class="outcome running">running</span></td><td data-is="step" class="n">17</td><td data-is="loss" class="n">0.2500</td><td data-is="attempts" class="n">2</td>`,
-		`<dt>Machines</dt><dd>2</dd>`, `<a href="/runs/films-1/logs?of=task-1.2">`, " of the market, at the pace so far",
+		`<dt>Machines</dt><dd>2</dd>`, " stopped cleanly, 1 failed</dd>", `<a href="/runs/films-1/logs?of=task-1.2">`, " of the market, at the pace so far",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q", want)
@@ -133,7 +133,7 @@ func TestPageOfAGang(t *testing.T) {
 	if !strings.Contains(page, `<dt>Step</dt><dd>4</dd><dd class="small">of 20 · loss 0.1250</dd>`) {
 		t.Error("the last loss is not next to the step")
 	}
-	if loss, price := strings.Index(page, "LOSS over time"), strings.Index(page, "Price of each pool"); loss < 0 || price < loss {
+	if loss, price := strings.Index(page, "Loss over time"), strings.Index(page, "Price of each pool"); loss < 0 || price < loss {
 		t.Errorf("the loss is drawn at %d, the prices at %d", loss, price)
 	}
 	var runs []Summary
@@ -208,8 +208,9 @@ func TestPagesCountInTheUnitsOfTheirKind(t *testing.T) {
 	b, server := boardWith(t, root, clockOf(averaged), nil)
 	await(t, b, 2)
 	for path, wants := range map[string][]string{
-		"/runs/nano-1": {"<dt>Replicas</dt>", "<dt>Round</dt>", "<dt>Per round</dt>", "<dt>Train RMSE</dt>", "training, each round", "diloco"},
-		"/runs/gang-1": {"LOSS over time", `<th scope="col">step</th><th scope="col">time</th>`, "<td>9.0000</td>", "as reported by the program", "Its controller is gone.", "tierml run --resume"},
+		"/runs/nano-1": {"<dt>Replicas</dt>", "<dt>Round</dt>", "<dt>Per round</dt>", "<dt>Train RMSE</dt>", "training, each round", "DiLoCo"},
+		"/":            {" of 400 rounds", "1 DiLoCo", "1 gang"},
+		"/runs/gang-1": {"Loss over time", `<th scope="col">step</th><th scope="col">time</th>`, "<td>9.0000</td>", "as reported by the program", "Its controller is gone.", "tierml run --resume"},
 	} {
 		page := get(t, server, path, http.StatusOK)
 		for _, want := range wants {
@@ -217,7 +218,7 @@ func TestPagesCountInTheUnitsOfTheirKind(t *testing.T) {
 				t.Errorf("%s does not have %q", path, want)
 			}
 		}
-		for _, bad := range []string{"<dt>Clock</dt>", "each clock", "<dt>Stage</dt>", `<th scope="col">clock</th>`} {
+		for _, bad := range []string{"<dt>Clock</dt>", "each clock", "clocks done", "<dt>Stage</dt>", `<th scope="col">clock</th>`} {
 			if strings.Contains(page, bad) {
 				t.Errorf("%s has %q", path, bad)
 			}

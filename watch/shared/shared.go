@@ -250,7 +250,7 @@ type holder struct {
 
 // why returns the reason for what a job has, a scheduler's if there is one, and what is missing.
 func (j *holder) why(granted string) string {
-	why := cmp.Or(granted, "all slots that it asked for")
+	why := cmp.Or(granted, "all slots that it requested")
 	if j.Waiting > 0 {
 		missing := fmt.Sprintf("%d %s slots (%s each) wait for a host with room", j.Waiting, j.asked.Tier, j.asked.Size)
 		if j.Waiting == 1 {

@@ -58,7 +58,7 @@ func TestView(t *testing.T) {
 			{Host: "i-2", Pool: "ec2/us-west-1/us-west-1a/c3.2xlarge/spot", Tier: "transient", Slots: 2, Used: half, Free: half, Size: size, Jobs: both, PerHour: "0.1"},
 		},
 		Jobs: []shared.Tenant{
-			{Job: both[0], Slots: 2, Hosts: []string{"i-1", "i-2"}, PerHour: "0.145", Why: "all slots that it asked for", Serves: 5, Loss: &lost},
+			{Job: both[0], Slots: 2, Hosts: []string{"i-1", "i-2"}, PerHour: "0.145", Why: "all slots that it requested", Serves: 5, Loss: &lost},
 			{Job: both[1], Slots: 2, Hosts: []string{"i-1", "i-2"}, PerHour: "0.145", Why: "2 of 8 by weight", Serves: 5, Loss: &lost},
 		},
 		Bill: []shared.Pay{{Job: both[0], Held: 2, USD: "0"}, {Job: both[1], Held: 2, USD: "0"}, {USD: "0.58"}},

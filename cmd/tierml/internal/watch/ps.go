@@ -18,6 +18,7 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
@@ -199,10 +200,10 @@ func progressText(r call.Job, column string) string {
 	if column == "CLOCK" {
 		return text
 	}
-	if r.Unit != "" && r.Clock == 0 && r.Clocks == 0 {
+	if (r.Unit != "" || r.Kind == journal.Hosts) && r.Clock == 0 && r.Clocks == 0 {
 		return "-" // a program that counts no steps
 	}
-	return text + " " + cmp.Or(r.Unit, "clock") + "s"
+	return text + " " + cmp.Or(r.Unit, journal.Unit(r.Kind)) + "s"
 }
 
 func machinesText(r call.Job) string {
