@@ -351,7 +351,7 @@ func (r *rank) lastLines(most int) string {
 	var lines []string
 	for line := range strings.Lines(r.tail) {
 		if line = strings.TrimSpace(line); line != "" && !noise.MatchString(line) {
-			lines = append(lines, line)
+			lines = append(lines, script.ReplaceAllString(line, "$1: line "))
 		}
 	}
 	switch {
@@ -365,6 +365,9 @@ func (r *rank) lastLines(most int) string {
 
 // noise matches lines that installers print after the meaningful one: notices, warnings and hints of pip and npm, and rulers.
 var noise = regexp.MustCompile(`^(\[notice\]|WARNING: |hint: |note: This (is|error) |npm notice|╰─> See |[-=╰╭│─> ]*$)`)
+
+// script matches how bash begins a message about one of a job's scripts: with the path of the attempt's copy.
+var script = regexp.MustCompile(`^/\S*/attempts/[^/\s]+/([a-z_]+): line `)
 
 // failed returns the rank whose exit is the failure: the first that ended by itself.
 func (it *unit) failed() *rank {

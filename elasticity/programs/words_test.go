@@ -10,7 +10,8 @@ func TestLastLines(t *testing.T) {
 			"ERROR: Could not find a version that satisfies the requirement nosuch / ERROR: No matching distribution found for nosuch",
 		"error: Microsoft Visual C++ is required\n╰─> See above for output.\n\nnote: This error originates from a subprocess\nhint: See above": "error: Microsoft Visual C++ is required",
 		"[notice] nothing else\n": "setup failed with exit code 1",
-		"":                        "setup failed with exit code 1",
+		"/srv/x/.tierml/job-1/attempts/rank-0.1/setup: line 3: pip3: command not found\n": "setup: line 3: pip3: command not found",
+		"": "setup failed with exit code 1",
 	} {
 		r := rank{tail: tail, note: "setup failed with exit code 1"}
 		if got := r.lastLines(3); got != want {

@@ -349,9 +349,13 @@ func (w *Work) finish() {
 	}
 	w.Outcome, w.Enough = journal.Finished, "the program is done"
 	if w.cfg.Tasks > 0 {
-		w.Enough = fmt.Sprintf("all %d tasks are done", w.cfg.Tasks)
+		word := "tasks"
+		if w.cfg.Sweep != nil {
+			word = "trials"
+		}
+		w.Enough = fmt.Sprintf("all %d %s are done", w.cfg.Tasks, word)
 		if gone := w.count(func(it *unit) bool { return it.cancel != "" && !it.ok }); gone > 0 {
-			w.Enough = fmt.Sprintf("%d of %d tasks are done, %d cancelled", w.cfg.Tasks-gone, w.cfg.Tasks, gone)
+			w.Enough = fmt.Sprintf("%d of %d %s are done, %d cancelled", w.cfg.Tasks-gone, w.cfg.Tasks, word, gone)
 		}
 		if dropped := w.count(func(it *unit) bool { return it.dropped }); dropped > 0 {
 			w.Enough = fmt.Sprintf("%d of %d trials are done; %d were dropped after feedback", w.cfg.Tasks-dropped, w.cfg.Tasks, dropped)
