@@ -220,6 +220,11 @@ func (v view) Loss() *float64 {
 	return lastLoss(v.Series.Loss) // a gang has one loss, which the journal records for the rank that reports it
 }
 
+// EachSteps reports whether each rank or task has a step and a loss of its own: a gang has one of each.
+func (v view) EachSteps() bool {
+	return v.Programs.Tasks > 0 || len(v.Programs.Members) == 1
+}
+
 // Unit returns the run's unit of progress.
 func (v view) Unit() string { return journal.Unit(v.Run.Kind) }
 

@@ -133,6 +133,9 @@ func TestPageOfAGang(t *testing.T) {
 	if !strings.Contains(page, `<dt>Step</dt><dd>4</dd><dd class="small">of 20 · loss 0.1250</dd>`) {
 		t.Error("the last loss is not next to the step")
 	}
+	if strings.Contains(page, `<td data-is="step"`) {
+		t.Error("the table of ranks has a column for steps, of which a gang has one")
+	}
 	if loss, price := strings.Index(page, "Loss over time"), strings.Index(page, "Price of each pool"); loss < 0 || price < loss {
 		t.Errorf("the loss is drawn at %d, the prices at %d", loss, price)
 	}
@@ -173,6 +176,19 @@ func TestReplayedDollarsAreApart(t *testing.T) {
 	v.addDays([]Row{{Summary: Summary{Run: "a-1", Started: day, Spent: "2", Saved: "1"}}, {Summary: Summary{Run: "b-1", Started: day, Spent: "50", Saved: "9", Replayed: true}}})
 	if d := v.Days[0]; d.Spent != 2*market.Dollar || d.Saved != market.Dollar || d.Replayed != 50*market.Dollar || d.Runs != 2 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// What jobs pay for shared hosts is part of the hosts' cost, and counts once.
+func TestSharesOfHostsCountOnce(t *testing.T) {
+	day := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
+	next := day.Add(24 * time.Hour)
+	var v listView
+	v.addDays([]Row{{Summary: Summary{Run: "shared-1", Kind: journal.Hosts, Started: day, Spent: "7", Replayed: true}},
+		{Summary: Summary{Run: "a-1", Started: next, Spent: "2", Slots: true, Replayed: true}}, {Summary: Summary{Run: "b-1", Started: next, Spent: "1.5", Slots: true, Replayed: true}},
+		{Summary: Summary{Run: "elsewhere-1", Started: next, Spent: "4", Slots: true}}}) // on another user's hosts
+	if a, b := v.Days[1], v.Days[0]; a.Replayed != 7*market.Dollar/2 || b.Replayed != 7*market.Dollar/2 || b.Spent != 4*market.Dollar {
+		t.Errorf("%+v", v.Days)
 	}
 }
 
