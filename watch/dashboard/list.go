@@ -252,9 +252,14 @@ func (v *listView) needing(all []Row) {
 	slices.Reverse(v.Attention)
 }
 
-// addDays sums up the cost of the last days' runs.
+// addDays sums up the cost of the last days' runs. Of shared hosts only the idle share counts: jobs pay the rest.
 func (v *listView) addDays(all []Row) {
-	byDay := map[string]*day{}
+	byDay, slots := map[string]*day{}, map[bool]market.USD{}
+	for _, j := range all {
+		if j.Slots {
+			slots[j.Replayed] += dollars(j.Spent)
+		}
+	}
 	for _, j := range all {
 		if j.Started.IsZero() {
 			continue
@@ -266,11 +271,16 @@ func (v *listView) addDays(all []Row) {
 			byDay[key] = d
 		}
 		d.Runs++
+		spent := dollars(j.Spent)
+		if j.Kind == journal.Hosts {
+			paid := min(spent, slots[j.Replayed])
+			spent, slots[j.Replayed] = spent-paid, slots[j.Replayed]-paid
+		}
 		if j.Replayed {
-			d.Replayed += dollars(j.Spent)
+			d.Replayed += spent
 			continue
 		}
-		d.Spent, d.Saved = d.Spent+dollars(j.Spent), d.Saved+dollars(j.Saved)
+		d.Spent, d.Saved = d.Spent+spent, d.Saved+dollars(j.Saved)
 	}
 	days := slices.Collect(maps.Keys(byDay))
 	slices.Sort(days)

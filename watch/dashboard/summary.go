@@ -45,6 +45,8 @@ type Summary struct {
 	Saved   string   `json:"saved,omitempty"`
 	// Replayed: the market is a recording, so that its dollars are not real.
 	Replayed bool `json:"replayed,omitempty"`
+	// Slots: its machines are slots of shared hosts, and what it pays is part of what their run pays.
+	Slots bool `json:"slots,omitempty"`
 	Forecast
 	Curve   string    `json:"-"` // of the test losses, as points in a picture of 80 by 20
 	Began   time.Time `json:"began"`
@@ -152,14 +154,14 @@ func (r *run) summary(now time.Time) Summary {
 			out.Train = best.Loss
 		}
 	}
-	out.Replayed = !s.Mapping.IsReal()
+	out.Replayed, out.Slots = !s.Mapping.IsReal(), s.Start.Billed
 	out.Curve = curve(s.Tests)
 	if s.Start.Program != nil {
 		out.Unit = s.Unit()
 	}
 	out.Seconds = out.AsOf.Sub(out.Began).Seconds()
 	out.Transient, out.Reliable = s.Counts()
-	if saved, ok := s.Saved(out.AsOf); ok {
+	if saved, ok := s.Saved(out.AsOf); ok && out.Kind != journal.Hosts { // those do no work of their own
 		out.Saved = saved.String()
 	}
 	if spent, ok := s.Spent(out.AsOf); ok {

@@ -38,6 +38,8 @@ type View struct {
 	Idle    string `json:"idle_usd_per_hour"`
 	// Waited is the longest waiting time of a slot without a host, in seconds of market time.
 	Waited float64 `json:"longest_wait_seconds,omitempty"`
+	// Replayed: the market is a recording, so that its dollars are not real.
+	Replayed bool `json:"replayed,omitempty"`
 }
 
 // Host is a machine that jobs share.
@@ -154,7 +156,7 @@ func (v View) Free() (sum hosts.Size) {
 
 // New views shared hosts at a market time, from their run's status and book. Granted are a scheduler's reasons, by run.
 func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted map[string]string) (View, error) {
-	v := View{Run: run, Hosts: []Host{}, Jobs: []Tenant{}, Bill: []Pay{}}
+	v := View{Run: run, Hosts: []Host{}, Jobs: []Tenant{}, Bill: []Pay{}, Replayed: !s.Mapping.IsReal()}
 	sizes := map[string]hosts.Size{}
 	for _, m := range s.Start.Machines {
 		sizes[m.Name] = hosts.Size{VCPU: m.VCPU, MemoryMiB: m.MemoryMiB}
