@@ -165,7 +165,9 @@ func TestReadBag(t *testing.T) {
 			t.Errorf("%s: %q, documents %v, %s", name, got.Vocabulary, got.ID, entries)
 		}
 	}
-	for text, want := range map[string]string{"2\n3\n2\n0 1 5\n2 1 1\n": "f:5: document 2 of 2, and there is a document 0", "\xff\xfa word\n": "f:1: not text", "x\n": "f: no documents"} {
+	for text, want := range map[string]string{"2\n3\n2\n0 1 5\n2 1 1\n": "f:5: document 2 of 2, and there is a document 0", "\xff\xfa word\n": "f:1: not text", "x\n": "f: no documents",
+		"2 0:1 3:2\n1 1:4 2:1\n": "f:2: want the number of different words", "1 3:1 4:1\n1 2:1 5:6\n": "f:1: want the number of different words",
+		"%%MatrixMarket matrix coordinate integer general\n2 3 2\n1 1 5\n2 3 1\n": "f: it is a matrix of MatrixMarket"} {
 		if _, err := ReadBag("f", strings.NewReader(text), 0, BagOptions{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

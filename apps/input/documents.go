@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,12 @@ func ReadBag(name string, r io.Reader, maxBad int, o BagOptions) (Bag, error) {
 		d.places[word] = uint32(i)
 	}
 	form, column := formOf(first, o)
+	if form == formText && bytes.HasPrefix(first, []byte("%%MatrixMarket")) {
+		return Bag{}, fmt.Errorf("%s: it is a matrix of MatrixMarket: write it as UCI's bag of words, by `grep -v '^%%' OLD | awk 'NR==1 {print $1; print $2; print $3; next} 1' >NEW`", name)
+	}
+	if lines := someLines(first); form == formText && len(lines) > 0 && allMatch(lines, sparseLine()) {
+		form = formSparse // whose first fault explains why it is not
+	}
 	switch form {
 	case formUCI:
 		return ReadBagOfWords(name, in, maxBad)
@@ -101,13 +108,23 @@ func formOf(first []byte, o BagOptions) (form bagForm, column string) {
 	if wholeLine().MatchString(lines[0]) {
 		return formUCI, ""
 	}
-	if !slices.ContainsFunc(lines, func(line string) bool { return !isSparseDocument(line) }) {
+	bad := 0
+	for _, line := range lines {
+		if !isSparseDocument(line) {
+			bad++
+		}
+	}
+	if bad == 0 || bad == 1 && len(lines) == shownLines && allMatch(lines, sparseLine()) {
 		return formSparse, ""
 	}
 	if column = textColumn(first, o); column != "" {
 		return formTable, column
 	}
 	return formText, ""
+}
+
+func allMatch(lines []string, form *regexp.Regexp) bool {
+	return !slices.ContainsFunc(lines, func(line string) bool { return !form.MatchString(line) })
 }
 
 func isSparseDocument(line string) bool {

@@ -219,10 +219,16 @@ func (s *Sparse) addLine(text []byte) (reason string) {
 	}
 	word, weight, weighted := bytes.Cut(word, []byte(":"))
 	if w, err := strconv.ParseFloat(string(weight), 64); weighted && (err != nil || !(w >= 0)) {
+		if cure == "" && err == nil {
+			cure = ", or the line has no label: write one before its entries"
+		}
 		return fmt.Sprintf("weight %q is not a number from 0%s", weight, cure)
 	}
 	label, err := strconv.ParseFloat(string(word), 64)
 	if err != nil || math.IsNaN(label) || math.IsInf(label, 0) {
+		if cure == "" {
+			cure = ": write classes as whole numbers, such as 0 and 1"
+		}
 		return fmt.Sprintf("label %q is not a finite number%s", word, cure)
 	}
 	before := len(s.Index)
@@ -259,7 +265,11 @@ func (s *Sparse) addEntries(rest []byte) (reason string) {
 		last = int64(i)
 		v, err := strconv.ParseFloat(string(value), 32)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Sprintf("value %q of index %d is not a finite number", value, i)
+			cure := "leave out entries without a value"
+			if bytes.IndexByte(value, ':') >= 0 {
+				cure = "of LibFFM's field:index:value leave out the field"
+			}
+			return fmt.Sprintf("value %q of index %d is not a finite number: %s", value, i, cure)
 		}
 		s.Index = append(s.Index, uint32(i)-1)
 		s.Value = append(s.Value, float32(v))

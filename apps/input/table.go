@@ -362,7 +362,7 @@ func (t *tableReader) begin(names []string, line int) error {
 func (t *tableReader) add(fields []string) (reason string) {
 	for i, field := range fields {
 		if t.row[i], reason = t.columns[i].parse(strings.TrimSpace(field)); reason != "" {
-			if t.rows == 0 && t.options.Use == nil {
+			if t.rows == 0 && t.options.Use == nil && strings.Contains(reason, notNumber) {
 				reason += "; a second line of names or units must go"
 			}
 			return fmt.Sprintf("column %d (%s): %s", i+1, t.columns[i].name, reason)
@@ -478,12 +478,14 @@ func (c *columnReader) parse(field string) (value float32, reason string) {
 		if reason := c.number.reason(field); reason != "" {
 			return 0, reason
 		}
-		return 0, fmt.Sprintf("%q is not a number, as the column's other fields are: leave it empty if nothing is known; train.ignore leaves a column out, train.max_bad_lines bad lines", field)
+		return 0, fmt.Sprintf("%q "+notNumber+": leave it empty if nothing is known; train.ignore leaves a column out, train.max_bad_lines bad lines", field)
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return 0, fmt.Sprintf("%q is not a finite number", field)
 	}
 	return float32(x), ""
 }
+
+const notNumber = "is not a number, as the column's other fields are"
 
 // isNumber reports whether a cell is a number, or one that parse refuses with a reason.
 func (c *columnReader) isNumber(field string) bool {

@@ -255,7 +255,7 @@ func (t *tableReader) namesRows(header, row []string, separator rune) bool {
 }
 
 // isData reports whether the first line looks like the second: it has numbers, in the same columns, or words most of which recur in
-// their columns. Numbers that count up, such as years, are names.
+// their columns. Numbers that count up, such as years, are names, and so are dates above other numbers.
 func (t *tableReader) isData(first, second []string) bool {
 	var found []float64
 	for i, field := range first {
@@ -268,7 +268,10 @@ func (t *tableReader) isData(first, second []string) bool {
 			continue
 		}
 		below := strings.TrimSpace(second[i])
-		if _, numberBelow := t.number.parse(below); number != numberBelow && !missing(field) && !missing(below) {
+		_, numberBelow := t.number.parse(below)
+		_, date := parseDate(field)
+		_, dateBelow := parseDate(below)
+		if (number != numberBelow || date && !dateBelow) && !missing(field) && !missing(below) {
 			return false
 		}
 	}
@@ -300,14 +303,17 @@ type numberForm struct {
 
 var (
 	// thousands matches a number with thousands separators, decimalComma a number with a decimal comma.
-	thousands    = pattern.Of(`^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
+	thousands    = pattern.Of(`^[+-]?([0-9]{1,3}(,[0-9]{3})+|[0-9]{1,2}(,[0-9]{2})+,[0-9]{3})(\.[0-9]+)?$`) // the second as in India
 	decimalComma = pattern.Of(`^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+),[0-9]+$`)
-	// signed matches a number with a currency sign, or followed by a percent sign.
-	signed = pattern.Of(`^([+-]?)(?:\p{Sc} ?)?([0-9][0-9.,]*)(?: ?[\p{Sc}%])?$`)
+	// signed matches a number with a currency before or behind it, or followed by a percent sign.
+	signed = pattern.Of(`^([+-]?)(?:(?:[A-Z]{0,2}\p{Sc}|` + currencies + `) ?)?([0-9][0-9.,]*)(?: ?(?:\p{Sc}|%|` + currencies + `))?$`)
 	// grouped matches digits in groups with blanks or apostrophes between them, negative a number in an accountant's parentheses.
 	grouped  = pattern.Of(`^([+-]?[0-9]{1,3})([ \x{a0}\x{202f}'’][0-9]{3})+([.,][0-9]+)?$`)
 	negative = pattern.Of(`^\(([^()]+)\)$`)
 )
+
+// currencies are usual codes of currencies.
+const currencies = "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|BRL|MXN|SEK|NOK|DKK|PLN|CZK|ZAR|KRW|SGD|HKD"
 
 // plainNumber removes typesetters' and accountants' marks from numbers.
 func plainNumber(field string) string {
@@ -324,7 +330,9 @@ func plainNumber(field string) string {
 // dateForms are the notations of dates; 3/4/2024 has the month first.
 var dateForms = []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00",
 	"2006-01-02 15:04:05 UTC", "20060102T150405", "20060102T150405Z07:00", time.ANSIC, time.RFC1123Z, "Mon, 02 Jan 2006 15:04:05 GMT",
-	"2006/1/2", "2.1.2006", "1/2/2006", "1/2/2006 15:04", "1/2/2006 15:04:05", "2-Jan-2006", "2 Jan 2006", "Jan 2, 2006", "2 January 2006", "January 2, 2006"}
+	"2006/1/2", "2.1.2006", "1/2/2006", "1/2/2006 15:04", "1/2/2006 15:04:05", "1/2/2006 3:04:05 PM", "1/2/2006 3:04 PM", "1/2/06", "1/2/06 15:04",
+	"2-Jan-2006", "2-Jan-06", "2 Jan 2006", "Jan 2, 2006", "2 January 2006", "January 2, 2006",
+	"2006-01", "Jan-2006", "Jan 2006", "January 2006"} // the last are months, which begin on their first day
 
 // parse parses a number, an amount of money, a percentage, a date (as days since 1970) or a time (as a part of the day).
 func (f *numberForm) parse(field string) (x float64, ok bool) {
@@ -350,17 +358,24 @@ func (f *numberForm) parse(field string) (x float64, ok bool) {
 			return x, true
 		}
 	}
-	for _, form := range dateForms {
-		if at, err := time.Parse(form, field); err == nil {
-			return float64(at.Unix()) / (24 * 60 * 60), true
-		}
+	if at, is := parseDate(field); is {
+		return float64(at.Unix()) / (24 * 60 * 60), true
 	}
-	for _, form := range []string{"15:04", time.TimeOnly} {
+	for _, form := range []string{"15:04", time.TimeOnly, "3:04 PM", "3:04:05 PM"} {
 		if at, err := time.Parse(form, field); err == nil {
 			return at.Sub(at.Truncate(24*time.Hour)).Hours() / 24, true
 		}
 	}
 	return 0, false
+}
+
+func parseDate(field string) (at time.Time, is bool) {
+	for _, form := range dateForms {
+		if at, err := time.Parse(form, field); err == nil {
+			return at, true
+		}
+	}
+	return at, false
 }
 
 // reason explains an ambiguous number or an impossible date; empty = it is neither.
@@ -374,4 +389,4 @@ func (f *numberForm) reason(field string) string {
 	return ""
 }
 
-var slashed = pattern.Of(`^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}`)
+var slashed = pattern.Of(`^[0-9]{1,2}/[0-9]{1,2}/([0-9]{4}|[0-9]{2})\b`)

@@ -106,17 +106,18 @@ func TestLIBSVMOfOtherForms(t *testing.T) {
 func TestReadLIBSVMErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                    "f: no examples in it",
-		"1 1:1\nx 1:1\n":      `f:2: label "x" is not a finite number`,
+		"1 1:1\nx 1:1\n":      `f:2: label "x" is not a finite number: write classes as whole numbers`,
+		"2:3 5:1\n3:-1 4:2\n": `f:2: weight "-1" is not a number from 0, or the line has no label`,
 		"1,3 1:1\n":           "f:1: label \"1,3\" is not a finite number: of several labels write one",
 		"nan 1:1\n":           `f:1: label "nan" is not a finite number`,
 		"1:x 2:1\n":           `f:1: weight "x" is not a number from 0`,
 		"1 qd:3 1:1\n":        `f:1: index "qd" is not`,
 		"1 2:1 1:3 2:1\n":     "f:1: index 2 is there twice",
 		"1 3\n":               `f:1: "3" is not of the form index:value`,
-		"1 3:\n":              `f:1: value "" of index 3`,
+		"1 3:\n":              `f:1: value "" of index 3 is not a finite number: leave out entries without a value`,
 		"1 3:inf\n":           `f:1: value "inf" of index 3`,
 		"1 4294967297:1\n":    `f:1: index "4294967297"`,
-		"1 1:1\n1 2:3:4 5:6 ": `f:2: value "3:4" of index 2`,
+		"1 1:1\n1 2:3:4 5:6 ": `f:2: value "3:4" of index 2 is not a finite number: of LibFFM's`,
 		"\x1f\x8b\x08\x00":    "f: gzip: ",
 	} {
 		if _, err := ReadLIBSVM("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -233,6 +234,7 @@ func TestReadTableErrors(t *testing.T) {
 		"a,b\nK\xf6ln,1\n":                `f:2: column 1 (a): "K\xf6ln" is not text in UTF-8: save it so`,
 		"@relation iris\n@data\n5.1,a\n":  "f: it is an ARFF file",
 		"a,b\n\"x\ny\",1,3\n":             "f:2: 3 columns",
+		"a,b\n1/2/24,1\n23/11/24,2\n":     `f:3: column 1 (a): "23/11/24" is not month/day/year: write dates as 2024-02-13`,
 		"a,b\n1,'x, y'\n":                 "f:2: 3 columns, the header has 2; quotes are \", not ': `python3 -c",
 		"a,b\nkg,m\n1,2\n":                `f:2: column 1 (a): "kg" is not a number, as the column's other fields are: leave it empty if nothing is known; train.ignore leaves a column out, train.max_bad_lines bad lines; a second line`,
 		"| a | b |\n|---|:-:|\n| 1 | 2 |": "f: it is a table drawn with bars",
@@ -242,6 +244,9 @@ func TestReadTableErrors(t *testing.T) {
 		if _, err := ReadTable("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
+	}
+	if _, err := ReadTable("f", strings.NewReader("a,b\nK\xf6ln,1\n"), 0); err == nil || strings.Contains(err.Error(), "second line") {
+		t.Errorf("of another encoding: %v", err)
 	}
 	got, err := ReadTable("f", strings.NewReader("a,b\n1,2\nx,2\n3\n4,5\n"), 2)
 	if err != nil || got.Rows != 2 || got.BadLines != 2 || !slices.Equal(valuesOf(got, 0), []float32{1, 4}) {
@@ -334,6 +339,12 @@ func TestTablesOfOtherForms(t *testing.T) {
 		"DOS":                    {text: "a,b\r\n1,x\r\n2,y\r\n\x1a", want: "a b", cells: "[1 2] [x y]"},
 		"numbers in quotes":      {text: "a,b\n'1.5',1\n'2',2\n", want: "a b", cells: "[1.5 2] [1 2]"},
 		"pandas' Parquet":        {text: "a,b,__index_level_0__\n1,x,5\n2,y,7\n", want: "a b", cells: "[1 2] [x y]"},
+		"currencies":             {text: "a,b\n\"38,464.47 USD\",US$5\nEUR 12,R$ 2\n", want: "a b", cells: "[38464.47 12] [5 2]"},
+		"Indian thousands":       {text: "a,b\n\"12,34,500\",1\n\"1,00,000.5\",2\n", want: "a b", cells: "[1234500 100000.5] [1 2]"},
+		"12-hour clock":          {text: "at,t\n02/13/2024 06:00:00 PM,6:00 AM\n3/1/2024 12:00 AM,12:00:00 AM\n", want: "at t", cells: "[19766.75 19783] [0.25 0]"},
+		"short years":            {text: "a,b\n2/13/24,13-Feb-24\n12/31/99,1-Mar-24\n", want: "a b", cells: "[19766 10956] [19766 19783]"},
+		"months":                 {text: "a,b,c\n2024-03,Mar-2024,March 2024\n1970-02,Feb-1970,Feb 1970\n", want: "a b c", cells: "[19783 31] [19783 31] [19783 31]"},
+		"dates as names":         {text: "place,2024-01-01,2024-01-08\nOslo,1,2\nBonn,3,4\n", want: "place 2024-01-01 2024-01-08", cells: "[Oslo Bonn] [1 3] [2 4]"},
 		"text":                   {text.String(), TableOptions{}, "b", nil, ""},
 	} {
 		got, err := c.options.Read("f", strings.NewReader(c.text), 0)

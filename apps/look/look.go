@@ -5,6 +5,7 @@ package look
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"path"
@@ -16,9 +17,11 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/input"
 	"github.com/tierml/tierml/apps/labelled"
+	"github.com/tierml/tierml/internal/pattern"
 )
 
-// Proposal is what to train. App is empty when nothing fits; Why then is the fault of a file that begins as one that fits, or empty.
+// Proposal is what to train. App is empty when nothing fits; Why then is the fault of a file that begins as one that fits, with the file's
+// name, or empty.
 type Proposal struct {
 	App    string
 	Target string   // the column of a table to predict
@@ -72,13 +75,23 @@ func At(in apps.Input, target string) (Proposal, error) {
 	switch {
 	case err == nil && target == "" && text != "" && onlyText(found, text):
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
+	case err == nil && target == "" && namelessPairs(found):
+		return Proposal{Why: in.Name + ": its two columns have no names: a first line `user,item` makes them users and items, and --target c1 or c2 predicts one"}, nil
 	case err == nil:
 		base, _, _ := strings.Cut(path.Base(in.Name), ".")
-		return examples(found, base, target), nil
+		p := examples(found, base, target)
+		if p.App == "" && p.Why != "" {
+			p.Why = in.Name + ": " + p.Why
+		}
+		return p, nil
 	case text != "" && target == "":
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
 	case target == "" && isText(head):
 		return Proposal{App: "lda", Why: "each line is a text"}, nil
+	case sparse().Match(head):
+		if _, err := input.ReadLIBSVM(in.Name, bytes.NewReader(head), 0); err != nil { // its first fault
+			return Proposal{Why: err.Error()}, nil
+		}
 	case input.LooksTable(head):
 		in.MaxBadLines = 0
 		var fault *input.LineError
@@ -89,6 +102,9 @@ func At(in apps.Input, target string) (Proposal, error) {
 	return Proposal{}, nil
 }
 
+// sparse is LIBSVM's first line, with any label or none.
+var sparse = pattern.Of(`^(?:[^ \t\r\n:,]+[ \t]+)?[0-9]+:[-+.:0-9eE]+(?:[ \t]+[0-9]+:[-+.:0-9eE]+)*[ \t]*\r?\n`)
+
 // onlyText reports whether a table has nothing to learn from but its column of text: an id, perhaps, and a label.
 func onlyText(found labelled.Look, text string) bool {
 	others := 0
@@ -98,6 +114,13 @@ func onlyText(found labelled.Look, text string) bool {
 		}
 	}
 	return others <= 1
+}
+
+// namelessPairs reports whether there are two columns without names whose values come again, as those of users and items do.
+func namelessPairs(found labelled.Look) bool {
+	return !found.Named && len(found.Columns) == 2 && found.Rows >= manyRatings && !slices.ContainsFunc(found.Columns, func(c labelled.ColumnLook) bool {
+		return !c.Words && !c.Whole || c.Different < fewestIDs || float64(c.Different) > .8*float64(found.Rows)
+	})
 }
 
 // isText reports whether most lines are several words.
@@ -158,7 +181,7 @@ func ratings(p input.Pairs) (why string) {
 		return ""
 	case !repeated(users, userNames) && !repeated(items, itemNames), n >= manyRatings && !(repeated(users, userNames) && repeated(items, itemNames)):
 		return ""
-	case p.Header && (p.Columns > 3 || len(users) < 5 || len(items) < 5 || fractions && len(values) > mostScores):
+	case p.Header && (p.Columns > 3 || len(users) < fewestIDs || len(items) < fewestIDs || fractions && len(values) > mostScores):
 		return ""
 	}
 	return "its columns look like users, items and ratings"
@@ -172,6 +195,9 @@ func measured(id string) bool {
 
 // mostScores is how many different fractions still look like a scale of ratings, without a header that says so.
 const mostScores = 41
+
+// fewestIDs are fewer than the users and items of any ratings.
+const fewestIDs = 5
 
 // manyRatings show that users and items come again.
 const manyRatings = 20
@@ -209,7 +235,7 @@ func examples(found labelled.Look, file, target string) (p Proposal) {
 		return Proposal{}
 	}
 	c := found.Columns[at]
-	if p.App, p.Why = appOf(c, found.Rows); p.App == "" || !found.Table {
+	if p.App, p.Why = appOf(c, found.Rows); !found.Table || p.App == "" && p.Why == "" {
 		return p
 	}
 	p.Target, p.Guess = c.Name, guess
@@ -319,6 +345,8 @@ func appOf(c labelled.ColumnLook, rows int) (app, why string) {
 		return "", ""
 	case c.Different == 2:
 		return "logistic", "there are two classes"
+	case c.Words && c.Different > mostClasses && 2*c.Different > rows:
+		return "", fmt.Sprintf("the column %q, to be predicted, has another word in most lines: write numbers without units, classes as few words; --target names another column", c.Name)
 	case c.Words, c.Whole && c.Different <= mostClasses && (2*c.Different <= rows || c.Most-c.Least <= mostClasses): // twenty weights are no classes
 		return "mlr", "there are several classes"
 	}

@@ -46,6 +46,7 @@ func TestAt(t *testing.T) {
 		"clicks":                 {lines("user,item\n", n, func(i int) string { return fmt.Sprintf("%d,%d", i%10, i/10) }), "mf", "", nil},
 		"LibFM":                  {lines("", n, func(i int) string { return fmt.Sprintf("%d %d:1 %d:1", i%5, i%10, 10+i/10) }), "mf", "", nil},
 		"LDA-C":                  {lines("", n, func(i int) string { return fmt.Sprintf("2 %d:1 %d:3", i%10, 10+i%7) }), "lda", "", nil},
+		"LDA-C, a wrong count":   {"3 1:1\n" + lines("", n, func(i int) string { return fmt.Sprintf("2 %d:1 %d:3", i%10, 10+i%7) }), "lda", "", nil},
 		"text":                   {lines("", n, func(i int) string { return strings.Repeat("law vote court ", 1+i%3) }), "lda", "", nil},
 		"reviews":                {lines("id,review,stars\n", n, func(i int) string { return fmt.Sprintf("%d,\"a good film, number %d\",%d", i, i, i%5) }), "lda", "", nil},
 		"LIBSVM":                 {lines("", n, func(i int) string { return fmt.Sprintf("%d.5 0:1 %d:2", i, 1+i%9) }), "ridge", "", nil},
@@ -67,7 +68,11 @@ func TestAt(t *testing.T) {
 		"user,item,rating\n1,2,4/5\n3,2,5/5\n": `f:2: rating "4/5" is not a number`,
 		"name,price\n'A, B',3\n'C',4\n'D',5\n": "f:2: 3 columns, the header has 2; quotes are",
 		"x\n":                                  "",
-		"a \"b, c\nd\n":                        "", // the first line does not fit a table
+		"cat 1:0.5 3:2\ndog 2:1\ncat 1:1\n":    `f:1: label "cat" is not a finite number: write classes`,
+		"1 1:2:3 4:5:6\n0 3:4:5\n1 2:2:2\n":    `f:1: value "2:3" of index 1 is not a finite number: of LibFFM's`,
+		lines("", n, func(i int) string { return fmt.Sprintf("%d,%d", i%10, i/10) }):                   "f: its two columns have no names: a first line `user,item`",
+		lines("area,price\n", n, func(i int) string { return fmt.Sprintf("%d,%d.%dK", i%10, i, i%7) }): `f: the column "price", to be predicted, has another word in most lines`,
+		"a \"b, c\nd\n": "", // the first line does not fit a table
 	} {
 		if got, err := At(apps.Input{Name: "f", Data: strings.NewReader(text)}, ""); err != nil || got.App != "" || !strings.HasPrefix(got.Why, want) || want == "" && got.Why != "" {
 			t.Errorf("%q: %+v, %v; want %q", text, got, err, want)

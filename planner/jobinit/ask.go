@@ -235,7 +235,7 @@ func (d *Dialogue) application(w *Wanted) (err error) {
 		suggestion: proposed.App, check: among(d.Apps)}); err != nil {
 		return err
 	}
-	if w.App != proposed.App {
+	if w.App != proposed.App || w.App == "" {
 		return nil
 	}
 	if w.Target == "" && proposed.Target != "" {
