@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/market"
@@ -161,10 +162,23 @@ func (s *Summary) contradictions(pool market.Pool, points []market.PricePoint) {
 	}
 }
 
+// Others names the products that were not read, after a message that nothing was; empty = there are none.
+func (s *Summary) Others() string {
+	if len(s.Products) == 0 {
+		return ""
+	}
+	return ", as all are of " + strings.Join(s.Products, ", ")
+}
+
 // addRows adds the summary of another file's rows.
 func (s *Summary) addRows(o *Summary) {
 	s.Rows += o.Rows
 	s.OtherProducts += o.OtherProducts
+	for _, product := range o.Products {
+		if !slices.Contains(s.Products, product) {
+			s.Products = append(s.Products, product)
+		}
+	}
 	s.Duplicates += o.Duplicates
 	s.Rounded += o.Rounded
 	s.Conflicts = append(s.Conflicts, o.Conflicts...)

@@ -51,14 +51,17 @@ func TestForms(t *testing.T) {
 		"boto3 str":                    "{\"SpotPriceHistory\": [{\"Timestamp\": \"2023-11-14 22:13:20+00:00\", \"AvailabilityZone\": \"us-east-1b\", \"InstanceType\": \"m5.xlarge\", \"ProductDescription\": \"Linux/UNIX\", \"SpotPrice\": \"0.052\"}, {\"Timestamp\": \"2023-11-14 23:13:20+00:00\", \"AvailabilityZone\": \"us-east-1a\", \"InstanceType\": \"c5.xlarge\", \"ProductDescription\": \"Linux/UNIX\", \"SpotPrice\": \"0.06\"}, {\"Timestamp\": \"2023-11-15 00:13:20+00:00\", \"AvailabilityZone\": \"us-east-1a\", \"InstanceType\": \"c5.xlarge\", \"ProductDescription\": \"Linux/UNIX\", \"SpotPrice\": \"0.07\"}]}",
 		"carriage returns":             "timestamp,zone,type,price\r2023-11-14T22:13:20,us-east-1b,m5.xlarge,0.052\r2023-11-14T23:13:20,us-east-1a,c5.xlarge,0.06\r2023-11-15T00:13:20,us-east-1a,c5.xlarge,0.07\r",
 		"bars":                         "timestamp|zone|type|product|price\n2023-11-14T22:13:20|us-east-1b|m5.xlarge|Linux/UNIX|0.052\n2023-11-14T23:13:20|us-east-1a|c5.xlarge|Linux/UNIX|0.06\n2023-11-15T00:13:20|us-east-1a|c5.xlarge|Linux/UNIX|0.07\n",
-		"microseconds":                 "timestamp,zone,type,price\n2023-11-14 22:13:20.000000+00:00,us-east-1b,m5.xlarge,0.052\n2023-11-14 23:13:20.000000+00:00,us-east-1a,c5.xlarge,0.06\n2023-11-15 00:13:20.000000+00:00,us-east-1a,c5.xlarge,0.07\n",
-		"decimal comma":                "timestamp;zone;type;price\n2023-11-14T22:13:20;us-east-1b;m5.xlarge;0,052\n2023-11-14T23:13:20;us-east-1a;c5.xlarge;0,06\n2023-11-15T00:13:20;us-east-1a;c5.xlarge;0,07\n",
-		"USD behind":                   "timestamp,zone,type,price\n2023-11-14T22:13:20,us-east-1b,m5.xlarge,0.052 USD\n2023-11-14T23:13:20,us-east-1a,c5.xlarge,0.06 USD\n2023-11-15T00:13:20,us-east-1a,c5.xlarge,0.07 USD\n",
-		"USD before":                   "timestamp,zone,type,price\n2023-11-14T22:13:20,us-east-1b,m5.xlarge,USD 0.052\n2023-11-14T23:13:20,us-east-1a,c5.xlarge,USD 0.06\n2023-11-15T00:13:20,us-east-1a,c5.xlarge,USD 0.07\n",
-		"date and time columns":        "date,time,zone,type,price\n2023-11-14,22:13:20,us-east-1b,m5.xlarge,0.052\n2023-11-14,23:13:20,us-east-1a,c5.xlarge,0.06\n2023-11-15,00:13:20,us-east-1a,c5.xlarge,0.07\n",
-		"other offset":                 "timestamp,zone,type,price\n2023-11-15T00:13:20+02:00,us-east-1b,m5.xlarge,0.052\n2023-11-15T01:13:20+02:00,us-east-1a,c5.xlarge,0.06\n2023-11-15T02:13:20+02:00,us-east-1a,c5.xlarge,0.07\n",
-		"Linux in short":               "timestamp,zone,type,os,price\n2023-11-14T22:13:20Z,us-east-1b,m5.xlarge,linux,0.052\n2023-11-14T23:13:20Z,us-east-1a,c5.xlarge,linux,0.06\n2023-11-15T00:13:20Z,us-east-1a,c5.xlarge,linux,0.07\n",
-		"comments":                     "# exported\ntimestamp,zone,type,price\n2023-11-14T22:13:20Z,us-east-1b,m5.xlarge,0.052\n2023-11-14T23:13:20Z,us-east-1a,c5.xlarge,0.06\n2023-11-15T00:13:20Z,us-east-1a,c5.xlarge,0.07\n",
+		"a token above text": "eyJOZXh0VG9rZW4iOiBudWxsfQ==\nSPOTPRICEHISTORY\tus-east-1b\tm5.xlarge\tLinux/UNIX\t0.052\t2023-11-14T22:13:20.000Z\n" +
+			"SPOTPRICEHISTORY\tus-east-1a\tc5.xlarge\tLinux/UNIX\t0.06\t2023-11-14T23:13:20.000Z\nSPOTPRICEHISTORY\tus-east-1a\tc5.xlarge\tLinux/UNIX\t0.07\t2023-11-15T00:13:20.000Z\n",
+		"micro- and nanoseconds": "timestamp,zone,type,price\n1700000000000000,us-east-1b,m5.xlarge,0.052\n1700003600000000000,us-east-1a,c5.xlarge,0.06\n1700007200000000000,us-east-1a,c5.xlarge,0.07\n",
+		"microseconds":           "timestamp,zone,type,price\n2023-11-14 22:13:20.000000+00:00,us-east-1b,m5.xlarge,0.052\n2023-11-14 23:13:20.000000+00:00,us-east-1a,c5.xlarge,0.06\n2023-11-15 00:13:20.000000+00:00,us-east-1a,c5.xlarge,0.07\n",
+		"decimal comma":          "timestamp;zone;type;price\n2023-11-14T22:13:20;us-east-1b;m5.xlarge;0,052\n2023-11-14T23:13:20;us-east-1a;c5.xlarge;0,06\n2023-11-15T00:13:20;us-east-1a;c5.xlarge;0,07\n",
+		"USD behind":             "timestamp,zone,type,price\n2023-11-14T22:13:20,us-east-1b,m5.xlarge,0.052 USD\n2023-11-14T23:13:20,us-east-1a,c5.xlarge,0.06 USD\n2023-11-15T00:13:20,us-east-1a,c5.xlarge,0.07 USD\n",
+		"USD before":             "timestamp,zone,type,price\n2023-11-14T22:13:20,us-east-1b,m5.xlarge,USD 0.052\n2023-11-14T23:13:20,us-east-1a,c5.xlarge,USD 0.06\n2023-11-15T00:13:20,us-east-1a,c5.xlarge,USD 0.07\n",
+		"date and time columns":  "date,time,zone,type,price\n2023-11-14,22:13:20,us-east-1b,m5.xlarge,0.052\n2023-11-14,23:13:20,us-east-1a,c5.xlarge,0.06\n2023-11-15,00:13:20,us-east-1a,c5.xlarge,0.07\n",
+		"other offset":           "timestamp,zone,type,price\n2023-11-15T00:13:20+02:00,us-east-1b,m5.xlarge,0.052\n2023-11-15T01:13:20+02:00,us-east-1a,c5.xlarge,0.06\n2023-11-15T02:13:20+02:00,us-east-1a,c5.xlarge,0.07\n",
+		"Linux in short":         "timestamp,zone,type,os,price\n2023-11-14T22:13:20Z,us-east-1b,m5.xlarge,linux,0.052\n2023-11-14T23:13:20Z,us-east-1a,c5.xlarge,linux,0.06\n2023-11-15T00:13:20Z,us-east-1a,c5.xlarge,linux,0.07\n",
+		"comments":               "# exported\ntimestamp,zone,type,price\n2023-11-14T22:13:20Z,us-east-1b,m5.xlarge,0.052\n2023-11-14T23:13:20Z,us-east-1a,c5.xlarge,0.06\n2023-11-15T00:13:20Z,us-east-1a,c5.xlarge,0.07\n",
 		"PowerShell": "[{\"AvailabilityZone\": \"us-east-1b\", \"InstanceType\": {\"Value\": \"m5.xlarge\"}, \"Price\": \"0.052\", \"ProductDescription\": {\"Value\": \"Linux/UNIX\"}, \"Timestamp\": \"\\/Date(1700000000000)\\/\"}, " +
 			"{\"AvailabilityZone\": \"us-east-1a\", \"InstanceType\": {\"Value\": \"c5.xlarge\"}, \"Price\": \"0.06\", \"ProductDescription\": {\"Value\": \"Linux/UNIX\"}, \"Timestamp\": {\"value\": \"\\/Date(1700003600000+0100)\\/\", \"DisplayHint\": 2}}, " +
 			"{\"AvailabilityZone\": \"us-east-1a\", \"InstanceType\": \"c5.xlarge\", \"Price\": 0.07, \"ProductDescription\": \"Linux/UNIX\", \"Timestamp\": \"2023-11-15T00:13:20Z\"}]",
@@ -81,6 +84,17 @@ func TestForms(t *testing.T) {
 		if got.Summary.Kept != 3 || first != 52_000_000 || before != 60_000_000 || last != 70_000_000 {
 			t.Errorf("%s: %s, %s, %s of %s", name, first, before, last, &got.Summary)
 		}
+	}
+}
+
+// TestDays: a date alone is the beginning of its day in UTC.
+func TestDays(t *testing.T) {
+	got, err := Read(strings.NewReader("date,zone,type,price\n2023-11-14,us-east-1b,m5.xlarge,0.052\n"), Options{})
+	if err != nil || len(got.Markets) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if last, _ := got.Markets[0].History.Last(); !last.At.Equal(utc("2023-11-14T00:00:00Z")) {
+		t.Errorf("%+v", last)
 	}
 }
 

@@ -61,7 +61,7 @@ func readTable(in *bufio.Reader, c *collector) error {
 	switch {
 	case first == "":
 		return errors.New("empty file")
-	case strings.HasPrefix(first, awsText), strings.HasPrefix(first, "|"), strings.HasPrefix(first, "+-"), strings.HasPrefix(first, "--"), framed:
+	case strings.HasPrefix(first, awsText), strings.Contains(string(head), "\n"+awsText), strings.HasPrefix(first, "|"), strings.HasPrefix(first, "+-"), strings.HasPrefix(first, "--"), framed:
 		return readAWS(in, c)
 	}
 	rows := csv.NewReader(in)
@@ -229,9 +229,9 @@ func columnsByShape(fields []string) map[string]int {
 
 // timeForms are the usual formats of times; without a zone they are assumed to be UTC.
 var timeForms = []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05",
-	"2006-01-02 15:04", "2006-01-02 15:04:05 MST", "2006/01/02 15:04:05"}
+	"2006-01-02 15:04", "2006-01-02 15:04:05 MST", "2006/01/02 15:04:05", "2006-01-02"}
 
-// parseTime parses a time, also as seconds or milliseconds since 1970.
+// parseTime parses a time, also as seconds, milliseconds, microseconds or nanoseconds since 1970.
 func parseTime(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if since, found := strings.CutPrefix(text, "/Date("); found { // PowerShell
@@ -242,9 +242,9 @@ func parseTime(text string) (time.Time, error) {
 			return at.UTC(), nil
 		}
 	}
-	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 1e8 && n < 1e14 {
-		if n >= 1e11 {
-			n /= 1000 // milliseconds
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 1e8 && n < 1e20 {
+		for n >= 1e11 {
+			n /= 1000 // of milliseconds, microseconds, nanoseconds
 		}
 		return time.Unix(0, int64(n*1e9)).UTC().Round(time.Millisecond), nil
 	}

@@ -79,7 +79,7 @@ func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 		return nil, job.Fault("local.catalog", fmt.Sprintf("%s has none of the machine types in %s, such as %s", job.Local.Catalog,
 			strings.Join(prices, ", "), skipped[0]), "name a catalog of the same region")
 	default:
-		return nil, job.Fault("local.prices", strings.Join(prices, ", ")+": no row has a price of Linux/UNIX that can be used", WantedPrices)
+		return nil, job.Fault("local.prices", strings.Join(prices, ", ")+": no row has a price of Linux/UNIX that can be used"+m.Trace.Summary.Others(), WantedPrices)
 	}
 	if job.Local.Advisor != "" {
 		if m.Advice, m.AdvisedAt, err = ReadAdvice(job.Local.Advisor); err != nil {

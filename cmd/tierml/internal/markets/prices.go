@@ -127,8 +127,9 @@ func newPricesImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Add price-history files to the store",
-		Long: `Files are CSV with the columns timestamp, zone, instance_type, product, price, or the JSON of aws ec2 describe-spot-price-history,
-plain, gzip or Zstandard; or a price list of Compute Engine (the Cloud Billing Catalog API's services/6F81-5844-456A/skus).
+		Long: `Files are tables with the columns timestamp, zone, instance_type, product and price, in any order and by their usual names, or what
+aws ec2 describe-spot-price-history prints as JSON, text or table; or Parquet; or a price list of Compute Engine (the Cloud Billing
+Catalog API's services/6F81-5844-456A/skus). They may be compressed with gzip, Zstandard, bzip2 or xz, or alone in a zip archive.
 
 Doubtful rows are reported. A line that cannot be parsed ends the import, and nothing from its file is kept. Later imports override earlier ones.`,
 		Example: `  tierml prices import prices-2016.csv.gz
@@ -226,7 +227,10 @@ func (o importOptions) file(ctx context.Context, s *store.Store, file string, no
 
 // otherProducts names the products in a file that lacks the wanted ones.
 func otherProducts(t *trace.Trace) string {
-	if len(t.Summary.Products) == 0 {
+	switch {
+	case len(t.Summary.Products) == 0 && t.Summary.Rows == 0:
+		return ": it has no rows; AWS answers so where the region, types or times have none"
+	case len(t.Summary.Products) == 0:
 		return "; name another file"
 	}
 	return "; it has " + strings.Join(t.Summary.Products, ", ") + ": name one with --product"

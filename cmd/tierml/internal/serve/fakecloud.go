@@ -94,7 +94,7 @@ func (g *offerFlags) chooseRegion(prices *trace.Trace) (string, error) {
 	case g.region != "":
 		return g.region, nil
 	case len(regions) == 0:
-		return "", fmt.Errorf("%s holds no price of Linux/UNIX that can be used; name another price history", g.prices)
+		return "", fmt.Errorf("%s holds no price of Linux/UNIX that can be used%s; name another price history", g.prices, prices.Summary.Others())
 	case len(regions) != 1:
 		return "", fmt.Errorf("%s: prices of %d regions (%s); choose one with --region", g.prices, len(regions), strings.Join(regions, ", "))
 	}
