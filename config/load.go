@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/internal/plainfile"
+	"github.com/tierml/tierml/internal/spelling"
 )
 
 // maxSize bounds the job file: larger ones are something else by mistake.
@@ -76,6 +77,9 @@ func readFile(path string) ([]byte, error) {
 	f, err := plainfile.Open(path)
 	if err != nil {
 		instead := "give the path of a job file; `tierml init` writes one"
+		if near := nearFile(path); near != "" && errors.Is(err, fs.ErrNotExist) {
+			instead = "did you mean " + near + "?"
+		}
 		return nil, Faults{{File: path, Problem: "cannot be read: " + reason(err), Instead: instead}}
 	}
 	defer f.Close()
@@ -84,6 +88,33 @@ func readFile(path string) ([]byte, error) {
 		return nil, Faults{{File: path, Problem: "cannot be read: " + reason(err), Instead: "give the path of a job file"}}
 	}
 	return text, nil
+}
+
+// nearFile returns the file that a misspelt path most likely means; "" = none.
+func nearFile(path string) string {
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return ""
+	}
+	defer folder.Close()
+	const most = 1000
+	names, err := folder.Readdirnames(most)
+	if err != nil {
+		return ""
+	}
+	slices.Sort(names)
+	kind := filepath.Ext(path)
+	var stems []string
+	for _, name := range names {
+		if stem, same := strings.CutSuffix(name, kind); same {
+			stems = append(stems, stem)
+		}
+	}
+	near := spelling.Nearest(strings.TrimSuffix(filepath.Base(path), kind), stems)
+	if near == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(path), near+kind)
 }
 
 // IsJobFile reports whether a path is a job file, by its name or, if that is inconclusive, by its content. Unreadable files count as one:

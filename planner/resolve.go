@@ -197,9 +197,26 @@ func (r *resolver) noMachine(i int, m config.Machine) {
 		r.noGPU(field, m)
 		return
 	}
-	r.fault(field, "no machine on sale meets this need", "on sale are "+some(r.names(func(o Offer) string {
+	r.fault(field, "no machine on sale meets this need", r.orMore(m)+"on sale are "+some(r.names(func(o Offer) string {
 		return fmt.Sprintf("%s (cpus: %d, memory: %s, arch: %s)", o.Type.Name, o.Type.VCPU, config.Memory{MiB: o.Type.MemoryMiB}, o.Type.Arch)
 	})))
+}
+
+// orMore advises to admit larger machines if there are any; else it is empty.
+func (r *resolver) orMore(m config.Machine) string {
+	more := m
+	more.CPUs.OrMore, more.Memory.OrMore = true, true
+	if !slices.ContainsFunc(r.offers, func(o Offer) bool { return Admits(more, o.Type) }) {
+		return ""
+	}
+	var needs []string
+	if m.CPUs.Count > 0 {
+		needs = append(needs, "cpus: "+more.CPUs.String())
+	}
+	if m.Memory.MiB > 0 {
+		needs = append(needs, "memory: "+more.Memory.String())
+	}
+	return "write " + strings.Join(needs, ", ") + " for larger machines, too; "
 }
 
 // noGPU reports that no machine has the requested GPUs, with a list of the GPUs on offer.

@@ -108,9 +108,10 @@ func TestResolveCapacity(t *testing.T) {
 
 func TestResolveFaults(t *testing.T) {
 	for name, c := range map[string]struct{ resources, rest, want string }{
-		"no such type": {"{count: 2, any_of: [{type: c4.large}]}", "", "c4.large has no prices in this market; there are prices of c3.2xlarge, c3.xlarge"},
-		"no such need": {"{count: 2, any_of: [{cpus: 64+}]}", "", "no machine on sale meets this need; on sale are c3.2xlarge (cpus: 8, memory: 15GB, arch: x86_64), c3.xlarge"},
-		"no such zone": {"{count: 2, zones: [us-east-1a], any_of: [{cpus: 1+}]}", "", "us-east-1a has no prices in this market; there are prices of us-west-1a, us-west-1c"},
+		"no such type":  {"{count: 2, any_of: [{type: c4.large}]}", "", "c4.large has no prices in this market; there are prices of c3.2xlarge, c3.xlarge"},
+		"none so small": {"{count: 2, any_of: [{memory: 4GB}]}", "", "no machine on sale meets this need; write memory: 4GB+ for larger machines, too; on sale are c3.2xlarge"},
+		"no such need":  {"{count: 2, any_of: [{cpus: 64+}]}", "", "no machine on sale meets this need; on sale are c3.2xlarge (cpus: 8, memory: 15GB, arch: x86_64), c3.xlarge"},
+		"no such zone":  {"{count: 2, zones: [us-east-1a], any_of: [{cpus: 1+}]}", "", "us-east-1a has no prices in this market; there are prices of us-west-1a, us-west-1c"},
 		"no such reliable type": {"{count: 2, any_of: [{cpus: 1+}]}", "reliable: {type: c4.large}",
 			"reliable.type: c4.large is not in the catalog of us-west-1; write a type that is, such as c3.2xlarge"},
 		"commitment for workers, too": {"{count: 2, any_of: [{cpus: 1+}]}", "reliable: {type: c3.xlarge, committed: 0.1}",

@@ -8,14 +8,14 @@ import (
 )
 
 // Nearest returns the candidate that a misspelt name most likely means, or "" when none is close: at most
-// one mistake in short names, and one in three letters in longer ones.
+// one mistake in short names, and one in three letters in longer ones. Of two as close it prefers one that begins with the name.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(1, len(name)/3)+1
 	for _, c := range candidates {
 		if len(name) > 4*len(c)+8 {
 			continue // it has too many letters, and comparing takes a while
 		}
-		if d := distance(normal(name), normal(c)); d < bestDistance {
+		if d := distance(normal(name), normal(c)); d < bestDistance || d == bestDistance && best != "" && strings.HasPrefix(c, name) && !strings.HasPrefix(best, name) {
 			best, bestDistance = c, d
 		}
 	}

@@ -14,8 +14,8 @@ func TestDistance(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	names := []string{"rank", "step", "any_of", "max_duration"}
-	for wrong, want := range map[string]string{"rnak": "rank", "Any-Of": "any_of", "max_durtaion": "max_duration", "xyz": "", "": ""} {
+	names := []string{"rank", "step", "any_of", "max_duration", "vcpu", "cpus"}
+	for wrong, want := range map[string]string{"rnak": "rank", "Any-Of": "any_of", "max_durtaion": "max_duration", "xyz": "", "": "", "cpu": "cpus", "vcpus": "vcpu"} {
 		if got := Nearest(wrong, names); got != want {
 			t.Errorf("%q means %q, want %q", wrong, got, want)
 		}

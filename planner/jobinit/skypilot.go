@@ -1,12 +1,16 @@
 package jobinit
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 )
 
 // spotHere explains what differs for an on-demand task.
 const spotHere = "machines are spot machines here, and on demand while none can be had; policy: on-demand buys no spot machines"
+
+// anotherMachine explains what follows an eviction, whatever a file chooses.
+const anotherMachine = "evictions are always followed by another machine, which the policy chooses"
 
 // skyPilot translates a task (docs.skypilot.co, *Task YAML*). Its scripts run without -e and -u.
 func (t *translator) skyPilot() {
@@ -88,11 +92,19 @@ func (t *translator) skyMachine(r map[string]any) (machines []map[string]any) {
 		}
 		machines = product(machines, of)
 	}
-	recovery := taken(r, "job_recovery")
-	if m, is := recovery.(map[string]any); is && m["max_restarts_on_errors"] != nil {
-		t.put("retries", m["max_restarts_on_errors"])
+	for _, field := range []string{"job_recovery", "spot_recovery"} {
+		recovery := taken(r, field)
+		if m, is := recovery.(map[string]any); is {
+			if most := taken(m, "max_restarts_on_errors"); most != nil {
+				t.put("retries", most)
+			}
+			for _, key := range sortedKeys(m) {
+				t.once(fmt.Sprintf("resources.%s.%s: %s; %s", field, key, words(m[key]), anotherMachine))
+			}
+		} else if recovery != nil {
+			t.once(fmt.Sprintf("resources.%s: %s; %s", field, words(recovery), anotherMachine))
+		}
 	}
-	taken(r, "spot_recovery")
 	if image := words(taken(r, "image_id")); strings.HasPrefix(image, "docker:") {
 		t.put("image", strings.TrimPrefix(image, "docker:"))
 	} else if image != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -144,7 +145,7 @@ func (t *translator) resources(r map[string]any, count any, machines func(map[st
 	if most == nil {
 		most = taken(r, "max_hourly_cost")
 	}
-	if list := machines(r); len(list) > 0 {
+	if list := t.types(machines(r)); len(list) > 0 {
 		put(to, "any_of", list)
 	}
 	if most != nil {
@@ -156,6 +157,24 @@ func (t *translator) resources(r map[string]any, count any, machines func(map[st
 	if len(to.Content) > 0 {
 		t.job.Content = append(t.job.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "resources"}, to)
 	}
+}
+
+// types leaves out the needs of machines whose type is named: a job has one or the other.
+func (t *translator) types(machines []map[string]any) (all []map[string]any) {
+	for _, m := range machines {
+		if kind, is := m["type"].(string); is {
+			for _, need := range sortedKeys(m) {
+				if need != "type" {
+					t.once(fmt.Sprintf("resources.%s: %s was left out, as the type %s decides it", need, words(m[need]), kind))
+				}
+			}
+			m = map[string]any{"type": kind}
+		}
+		if !slices.ContainsFunc(all, func(had map[string]any) bool { return maps.Equal(had, m) }) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // where notes that a file names a cloud: jobs run on this computer until an installation is named.

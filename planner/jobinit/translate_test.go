@@ -76,6 +76,25 @@ func TestTranslateAlternatives(t *testing.T) {
 	}
 }
 
+// A job names a machine's type or its needs; other tools' files name both.
+func TestTranslateTypes(t *testing.T) {
+	for text, notes := range map[string][]string{
+		"run: x\nresources: {instance_type: c3.xlarge, cpus: 4+, accelerators: 'V100:1'}":                                                   {"cpus: 4+", "gpu: V100:1"},
+		"run: x\nresources: {instance_type: c3.xlarge, job_recovery: {strategy: FAILOVER, max_restarts_on_errors: 1}, spot_recovery: none}": {"job_recovery.strategy: FAILOVER", "spot_recovery: none"},
+		"type: task\ncommands: [x]\ninstance_types: [c3.xlarge]\nresources: {gpu: {name: [L4, T4]}, memory: 8GB}":                           {"gpu: L4:1", "gpu: T4:1", "memory: 8GB"},
+	} {
+		job, said := translated(t, text)
+		if of := job.Resources.AnyOf; len(of) != 1 || of[0].Type != "c3.xlarge" {
+			t.Errorf("%s: %+v", text, of)
+		}
+		for _, part := range notes {
+			if !strings.Contains(said, "resources."+part) {
+				t.Errorf("%s: %q is not noted:\n%s", text, part, said)
+			}
+		}
+	}
+}
+
 // A translated script sees SkyPilot's variables, and does not end at the first failure or unset variable.
 func TestTranslatedScriptRuns(t *testing.T) {
 	job, _ := translated(t, `

@@ -43,7 +43,7 @@ type Options struct {
 type Packed struct {
 	Digest string // SHA-256 of the packed file
 	Bytes  int64  // of the files, unpacked
-	Files  int
+	Files  int    // without folders
 	// Largest are the three largest files or folders, with their sizes; Ignored are the first three paths left out by a .gitignore.
 	Largest, Ignored string
 }
@@ -62,13 +62,16 @@ func Copy(ctx context.Context, name string, to io.Writer) (p Packed, err error) 
 		return p, err
 	}
 	defer z.Close()
-	for t := tar.NewReader(z); ; p.Files++ {
+	for t := tar.NewReader(z); ; {
 		header, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return p, fmt.Errorf("%s is no packed folder: %w", name, err)
+		}
+		if header.Typeflag != tar.TypeDir {
+			p.Files++
 		}
 		if p.Bytes += header.Size; p.Bytes > Most {
 			return p, fmt.Errorf("the folder in %s has more than the %s that are sent to each machine", name, progress.Size(Most))
@@ -136,7 +139,11 @@ func Pack(ctx context.Context, dir string, to io.Writer, o Options) (Packed, err
 		return Packed{}, err
 	}
 	t := tar.NewWriter(z)
+	count := 0
 	for _, f := range files {
+		if !f.info.IsDir() {
+			count++
+		}
 		if err := add(ctx, t, dir, f); err != nil {
 			return Packed{}, errors.Join(fmt.Errorf("pack %s: %w", filepath.Join(dir, f.path), err), z.Close())
 		}
@@ -144,7 +151,7 @@ func Pack(ctx context.Context, dir string, to io.Writer, o Options) (Packed, err
 	if err := errors.Join(t.Close(), z.Close()); err != nil {
 		return Packed{}, fmt.Errorf("pack %s: %w", dir, err)
 	}
-	return Packed{Digest: hex.EncodeToString(sum.Sum(nil)), Bytes: total, Files: len(files), Largest: largest(files), Ignored: some(left)}, nil
+	return Packed{Digest: hex.EncodeToString(sum.Sum(nil)), Bytes: total, Files: count, Largest: largest(files), Ignored: some(left)}, nil
 }
 
 // find returns the paths to pack, sorted, and those that a .gitignore leaves out.

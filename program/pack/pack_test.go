@@ -55,6 +55,9 @@ func TestPackAndUnpack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p.Files != 8 {
+		t.Errorf("%d files, want 8, without folders", p.Files)
+	}
 	var again bytes.Buffer
 	if same, err := Pack(t.Context(), dir, &again, Options{Skip: []string{"runs"}}); err != nil || same != p || !bytes.Equal(packed.Bytes(), again.Bytes()) {
 		t.Errorf("packed twice: %+v and %+v, %v", p, same, err)

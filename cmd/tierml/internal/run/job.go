@@ -46,6 +46,8 @@ func (s *JobSource) Take(cmd *cobra.Command, args []string) (err error) {
 		return nil
 	case dash > 0:
 		return errors.New("name a job file, or a command after --; not both")
+	case len(args) == 0 && cmd.Name() == "train":
+		return errors.New("name a file of training data, as in: " + cmd.CommandPath() + " ratings.csv; or a job file (`tierml init` writes one)")
 	case len(args) == 0:
 		return errors.New("name a job file (`tierml init` writes one); or a command, as in: " + cmd.CommandPath() + " -- python3 train.py")
 	case len(args) > 1:
