@@ -176,7 +176,7 @@ func (b *budgeting) bids(candidate int) []market.USD {
 
 // best values machines of a candidate at several bids, for the rest of the work.
 func (b *budgeting) best(candidate, machines int, rest float64, startup time.Duration, bids []market.USD) (best option, ok bool) {
-	o, price := b.offers[candidate].of(machines), b.plan.Considered[candidate].Price
+	o, price := b.offers[candidate].sized(machines), b.plan.Considered[candidate].Price
 	s := b.span(startup)
 	if o.rate > 0 {
 		s.left = min(s.left, time.Duration(min(max(rest, 0)/o.rate, s.left.Hours())*float64(time.Hour)))
@@ -487,7 +487,7 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 		// their own work move when the hour ends.
 		o := b.options[0]
 		upkeep := float64(b.Job.hour()) * b.Job.Startup.Hours()
-		unused := float64(b.worth*b.offers[candidate].of(h.Count).rate) * b.Job.Leave.Hours()
+		unused := float64(b.worth*b.offers[candidate].sized(h.Count).rate) * b.Job.Leave.Hours()
 		if o.machines > 0 && o.score+upkeep-unused > kept.score && o.score >= b.least() {
 			b.buy(o)
 			if final {

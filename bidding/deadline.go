@@ -75,7 +75,7 @@ func (p Deadline) Plan(s State) Plan {
 		return c.goTo(c.demand, "safety net: two changeovers more, and the deadline would be missed")
 	}
 	plan := p.strategy(c)
-	now := plan.at(c.work, c.slack())
+	now := plan.adviceAt(c.work, c.slack())
 	if c.spot >= 0 {
 		if now.take&c.upPhase() != 0 {
 			return c.goTo(c.spot, "spot is available")
@@ -91,7 +91,7 @@ func (p Deadline) Plan(s State) Plan {
 // onDemand checks whether spot, or waiting for it, has become worth a changeover.
 func (p Deadline) onDemand(c *course) Plan {
 	plan := p.strategy(c)
-	now := plan.at(c.work, c.slack())
+	now := plan.adviceAt(c.work, c.slack())
 	paid, leaving := c.paid(), min(c.ending(), c.Job.Terms.Increment/2) // with the checkpoint before a change
 	switch {
 	case paid > leaving+plan.step:

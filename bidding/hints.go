@@ -46,8 +46,8 @@ const (
 	launchAgain = 5 * time.Minute
 )
 
-// told returns the evictions per machine hour that the provider's reports imply, if there are any.
-func (h Hints) told() (rate float64, told bool) {
+// evictionRate returns the evictions per machine hour that the provider's reports imply, if there are any.
+func (h Hints) evictionRate() (rate float64, told bool) {
 	if share := h.Interruptions; share.Known() && share.Value >= 0 && share.Value < 1 {
 		rate, told = max(hazard.OfMonth(share.Value), hazard.OfMonth(1e-4)), true
 	}
@@ -80,7 +80,7 @@ const openBand = 0.2
 // machines follow it, and policies start from it.
 func EvictionPrior(c *Candidate, terms market.Terms) Prior {
 	assumed := hazard.Assume(cmp.Or(terms.Provider, c.Pool.Provider), c.Type)
-	rate, told := c.Hints.told()
+	rate, told := c.Hints.evictionRate()
 	if !told || c.Hints.Interruptions.Value > openBand && assumed.PerHour() > rate {
 		return Prior{assumed.Life, false, assumed}
 	}

@@ -80,7 +80,7 @@ func keepPromise(p Policy, s *State, wanted Want) (plan Plan) {
 	if settled && !plan.steps() {
 		return plan
 	}
-	room := pr.most - pr.rest - pr.with(spent, &plan)
+	room := pr.most - pr.rest - pr.withPurchases(spent, &plan)
 	switch {
 	case room >= 0:
 	case finishes || !short && pr.finishes(): // with the held machines, and none to replace them
@@ -88,7 +88,7 @@ func keepPromise(p Policy, s *State, wanted Want) (plan Plan) {
 	default:
 		return pr.goOnDemand()
 	}
-	plan.afford(pr.until(room, &plan))
+	plan.afford(pr.paidUntil(room, &plan))
 	return plan
 }
 
@@ -219,8 +219,8 @@ func (pr *promise) spent() float64 {
 	return sum
 }
 
-// with returns the amount spent, including the least that the plan's purchases will cost.
-func (pr *promise) with(spent float64, plan *Plan) float64 {
+// withPurchases returns the amount spent, including the least that the plan's purchases will cost.
+func (pr *promise) withPurchases(spent float64, plan *Plan) float64 {
 	for i := range plan.Acquire {
 		if a := &plan.Acquire[i]; a.Pool.Class == market.Spot {
 			price := pr.price(pr.candidate(a.Pool), a.Bid)
@@ -287,9 +287,9 @@ func shared(pieces, sum float64, counts []int, rates []float64) float64 {
 	}
 }
 
-// until returns how long the plan's machines can be paid for from a sum, whatever prices do: with billed increments, to
+// paidUntil returns how long the plan's machines can be paid for from a sum, whatever prices do: with billed increments, to
 // the next increment of any machine. Fees accrue by the second, and are counted then.
-func (pr *promise) until(room float64, plan *Plan) time.Time {
+func (pr *promise) paidUntil(room float64, plan *Plan) time.Time {
 	if inc := pr.Job.Terms.Increment; inc > 0 {
 		left := pr.Now.Add(pr.leave)
 		next := left.Add(max(inc-pr.leave, time.Minute)).Add(time.Second) // for the plan's purchases

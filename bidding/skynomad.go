@@ -63,11 +63,11 @@ func (SkyNomad) Plan(s State) Plan {
 	best, worth := c.best()
 	switch here := c.worthHere(); {
 	case c.whole && max(worth, 0) <= here+skyDelta:
-		return c.stay("no other pool is worth clearly more", c.again())
+		return c.stay("no other pool is worth clearly more", c.untilDecision())
 	case worth <= 0:
-		return c.pause("an hour of progress is not worth its price now", c.again())
+		return c.pause("an hour of progress is not worth its price now", c.untilDecision())
 	case c.whole && best == c.held.candidate:
-		return c.stay("the best pool is held", c.again())
+		return c.stay("the best pool is held", c.untilDecision())
 	}
 	return c.goTo(best, "an hour there is worth most")
 }
@@ -87,8 +87,8 @@ func (c skyCourse) withoutDemand() Plan {
 	return c.pause(why+": waiting for spot", 0)
 }
 
-// again returns when to decide again: before the safety net is needed.
-func (c skyCourse) again() time.Duration {
+// untilDecision returns when to decide again: before the safety net is needed.
+func (c skyCourse) untilDecision() time.Duration {
 	return max(time.Second, min(skyTick, c.slack()-2*c.change-c.atRisk))
 }
 

@@ -63,7 +63,7 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 // hasRates reports whether evictions for capacity count and a provider reports any.
 func hasRates(s *State) bool {
 	return s.Job.Terms.MaxBid == 0 && slices.ContainsFunc(s.Pools, func(c Candidate) bool {
-		_, told := c.Hints.told()
+		_, told := c.Hints.evictionRate()
 		return told
 	})
 }

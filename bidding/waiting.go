@@ -45,8 +45,8 @@ type advice struct {
 	change uint8 // on demand, spot available: change to it
 }
 
-// at returns the advice for an amount of work and slack: from the grid's point with no less work and no more slack.
-func (s *strategy) at(work, slack time.Duration) advice {
+// adviceAt returns the advice for an amount of work and slack: from the grid's point with no less work and no more slack.
+func (s *strategy) adviceAt(work, slack time.Duration) advice {
 	c := min(int((work+s.step-1)/s.step), s.work)
 	return s.advice[max(c, 0)*(s.slack+1)+min(int(slack/s.step), s.slack)]
 }

@@ -164,7 +164,7 @@ func TestStrategyAgainstItsTwin(t *testing.T) {
 		w := &twin{s: newSolver(o, got.step), known: map[standing]float64{}}
 		for work := 1; work <= got.work; work++ {
 			for slack := range got.slack + 1 {
-				a := got.at(time.Duration(work)*got.step, time.Duration(slack)*got.step)
+				a := got.adviceAt(time.Duration(work)*got.step, time.Duration(slack)*got.step)
 				for phase := range market.SpellPhases {
 					for _, c := range []struct {
 						name, this, that string
@@ -203,17 +203,17 @@ func TestStrategyInvariants(t *testing.T) {
 	o := outlook{all: market.Spells{Up: flat(0.1), Down: flat(4)}, held: flat(0.1), price: 0.3,
 		start: 12 * time.Minute, work: 8 * time.Hour, slack: 8 * time.Hour}
 	s := solve(o)
-	if a := s.at(8*time.Hour, 4*time.Hour); a.wait != 1<<market.SpellPhases-1 || a.take != 1<<market.SpellPhases-1 {
+	if a := s.adviceAt(8*time.Hour, 4*time.Hour); a.wait != 1<<market.SpellPhases-1 || a.take != 1<<market.SpellPhases-1 {
 		t.Errorf("short gaps and long spells: %+v; want to wait and to take", a)
 	}
 	o.all.Up, o.held, o.all.Down = flat(20), flat(20), flat(0.02)
 	s = solve(o)
-	if a := s.at(8*time.Hour, time.Hour); a.wait != 0 || a.take != 0 || a.change != 0 || a.leave != 0 {
+	if a := s.adviceAt(8*time.Hour, time.Hour); a.wait != 0 || a.take != 0 || a.change != 0 || a.leave != 0 {
 		t.Errorf("long gaps and spells of three minutes: %+v; want on demand", a)
 	}
 	o.price = 1.2
 	o.all.Up, o.held = flat(0.1), flat(0.1)
-	if a := solve(o).at(4*time.Hour, 4*time.Hour); a.take != 0 || a.change != 0 {
+	if a := solve(o).adviceAt(4*time.Hour, 4*time.Hour); a.take != 0 || a.change != 0 {
 		t.Errorf("dearer than on demand: %+v", a)
 	}
 }

@@ -16,8 +16,8 @@ type offer struct {
 	onDemand bool
 }
 
-// of returns the offer for this many machines.
-func (o *offer) of(machines int) offer {
+// sized returns the offer for this many machines.
+func (o *offer) sized(machines int) offer {
 	some := *o
 	some.machines, some.rate = machines, 0
 	if o.machines > 0 {
@@ -96,8 +96,8 @@ func pathsOf(offers []offer, from, to time.Time) []path {
 	return all
 }
 
-// at follows the path to a time, which must not precede the last one, and returns the price.
-func (c *path) at(t time.Time) (market.USD, bool) {
+// priceAt follows the path to a time, which must not precede the last one, and returns the price.
+func (c *path) priceAt(t time.Time) (market.USD, bool) {
 	for c.next < len(c.points) && !c.points[c.next].At.After(t) {
 		c.next++
 	}
@@ -140,7 +140,7 @@ func medianPerWork(offers []offer, from, to time.Time) (float64, bool) {
 func cheapest(offers []path, at time.Time) (best int, perWork float64, ok bool) {
 	for i := range offers {
 		o := &offers[i]
-		price, known := o.at(at)
+		price, known := o.priceAt(at)
 		if !known || price > o.bound {
 			continue
 		}
@@ -173,7 +173,7 @@ func (r *rule) costPerWork(from, to time.Time) (perWork float64, waited, ok bool
 			continue
 		}
 		o := &paths[i]
-		price, _ := o.at(at)
+		price, _ := o.priceAt(at)
 		bid := o.bound
 		if b := float64(price) * r.factor; b < float64(bid) {
 			bid = market.USD(b)

@@ -60,11 +60,11 @@ func (j *Job) Trials() *trials.Sweep {
 	if len(j.Sweep.Envs) == 0 {
 		return nil
 	}
-	return j.Sweep.of(j.Sweep.Envs)
+	return j.Sweep.over(j.Sweep.Envs)
 }
 
-// of returns the sweep over these settings.
-func (s *Sweep) of(settings map[string]Choices) *trials.Sweep {
+// over returns the sweep over these settings.
+func (s *Sweep) over(settings map[string]Choices) *trials.Sweep {
 	sweep := &trials.Sweep{Grid: s.Search == SearchGrid, TPE: s.Search == SearchTPE, Samples: s.Samples, Seed: s.Seed}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		choices := settings[name]
@@ -87,7 +87,7 @@ func (j *Job) TrialsOfParams() *trials.Sweep {
 	if len(j.Sweep.Params) == 0 {
 		return nil
 	}
-	return j.Sweep.of(j.Sweep.Params)
+	return j.Sweep.over(j.Sweep.Params)
 }
 
 // TrialJobs returns the jobs of an application's sweep, one for each trial. None: it has no such sweep. With `search: tpe` the settings of those
@@ -178,7 +178,7 @@ func (c *checker) sweepOfApp() {
 	if s.MaxDuration <= 0 && c.written("sweep.max_duration") {
 		c.fault("sweep.max_duration", "must be above zero", "write max_duration: 3h")
 	}
-	n := s.of(s.Params).Number()
+	n := s.over(s.Params).Number()
 	c.upTo("sweep.params", n, mostJobs)
 	if len(s.Feedback) > 0 {
 		comparisons(c, "sweep.feedback", s.Feedback, n)
@@ -194,7 +194,7 @@ func (c *checker) drawn(field string, settings map[string]Choices) {
 	setDefault(&s.Search, SearchRandom, c.written("sweep.search"))
 	if open := (assumer{c}).open; open("sweep.search") && open("sweep.samples") && fewCombinations(settings) {
 		s.Search = SearchGrid
-		c.job.Assume("sweep.search", fmt.Sprintf("sweep.search: grid, as the lists have only %d combinations", s.of(settings).Number()))
+		c.job.Assume("sweep.search", fmt.Sprintf("sweep.search: grid, as the lists have only %d combinations", s.over(settings).Number()))
 	}
 	setDefault(&s.Seed, 1, c.written("sweep.seed"))
 	c.oneOf("sweep.search", s.Search, SearchRandom, SearchGrid, SearchTPE)

@@ -45,7 +45,7 @@ func (c *Controller) takeBudget(e BudgetChanged) {
 	case e.Do == BudgetGoesOn:
 		to, c.overBudget = journal.GoesOn, ""
 	}
-	c.ask()
+	c.setDemand()
 	c.step.Record(func() journal.Entry {
 		return journal.Entry{Kind: journal.Budget, To: to, USD: e.USD.String(), Clock: int64(c.training.Clocks.Done), Why: e.Why}
 	})

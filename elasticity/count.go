@@ -47,7 +47,7 @@ func (c *Controller) advanceCount() {
 	if !c.target.measured {
 		c.target.reliable = 0
 	}
-	c.ask()
+	c.setDemand()
 	c.recordScale(from, why, 0)
 	c.fleet.Demanded()
 	c.training.Rearrange()

@@ -13,7 +13,7 @@ func (c *Controller) lend(p tiers.Preference) {
 	}
 	from := c.describe()
 	c.target.lent, c.target.leaves = p.More, p.Leave
-	c.ask()
+	c.setDemand()
 	c.recordScale(from, p.Why, 0)
 	c.fleet.Demanded()
 	c.training.Rearrange()

@@ -13,7 +13,7 @@ func (c *Controller) configure(change func(*Config)) {
 	*c.conf.fleet, *c.conf.training = *c.cfg.fleet(), *c.cfg.ForTraining()
 	c.conf.training.Job.ResumeFrom, c.conf.training.Job.ResumeAt = job.ResumeFrom, job.ResumeAt
 	c.step.Speed = c.cfg.Speed
-	c.ask()
+	c.setDemand()
 }
 
 func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {

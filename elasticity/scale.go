@@ -67,8 +67,8 @@ type Scale struct {
 	Paused                 bool // or about to be
 }
 
-// ask changes the demand for machines and the training's settings.
-func (c *Controller) ask() {
+// setDemand changes the demand for machines and the training's settings.
+func (c *Controller) setDemand() {
 	c.demand.Workers, c.demand.Asked, c.demand.Reliable = c.wanted(), c.target.asked, c.wantReliable()
 	c.demand.Leaves = c.target.leaves
 	c.training.Layout.Servers = c.target.servers
@@ -163,7 +163,7 @@ func (c *Controller) takeScale(e ScaleWanted) {
 	next.since, next.waiting = c.step.Now, append(c.target.waiting, e.ID)
 	next.lent, next.leaves = c.target.lent, c.target.leaves
 	c.target = next
-	c.ask()
+	c.setDemand()
 	why := cmp.Or(e.By, "a user asked")
 	if e.MoveAll != "" {
 		why = fmt.Sprintf("%s: every partition to another server (%s)", why, e.MoveAll)

@@ -27,7 +27,7 @@ func New(cfg Config) *Controller {
 		c.target, c.overBudget = targetOf(cfg.Past.Target), cfg.Past.Paused
 	}
 	c.takeGrant()
-	c.ask()
+	c.setDemand()
 	c.fleet.Serve(c.training)
 	return c
 }

@@ -216,7 +216,7 @@ func (c *Cloud) advance() time.Time {
 	for len(c.script) > 0 && !c.script[0].at.After(c.now) {
 		s := c.script[0]
 		c.script = c.script[1:]
-		if targets, err := s.do(c.region, c.config.Clock, s.at); err != nil {
+		if targets, err := s.execute(c.region, c.config.Clock, s.at); err != nil {
 			c.config.Log.Warn("script step failed", "step", s.String(), "error", err)
 		} else {
 			c.config.Log.Info("script step", "step", s.String(), "targets", targets)

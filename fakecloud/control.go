@@ -152,7 +152,7 @@ func (c *Cloud) Make(s Script) (targets []string, err error) {
 				continue
 			}
 			var done []string
-			if done, err = st.do(r, c.config.Clock, now); err != nil {
+			if done, err = st.execute(r, c.config.Clock, now); err != nil {
 				break
 			}
 			targets = append(targets, done...)

@@ -28,8 +28,8 @@ func (c *cores) take(vcpus int) []int {
 	return order[:vcpus]
 }
 
-// give releases cores.
-func (c *cores) give(taken []int) {
+// release returns cores.
+func (c *cores) release(taken []int) {
 	for _, core := range taken {
 		c.uses[core]--
 	}

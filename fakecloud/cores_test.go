@@ -15,7 +15,7 @@ func TestCoresOfMachines(t *testing.T) {
 	if !slices.Equal(first, []int{2, 3}) || !slices.Equal(second, []int{5}) || c.take(4) != nil || c.take(0) != nil {
 		t.Errorf("two machines have cores %v and %v", first, second)
 	}
-	c.give(first)
+	c.release(first)
 	if third := c.take(3); !slices.Equal(third, []int{2, 3, 7}) {
 		t.Errorf("a third machine has cores %v", third)
 	}

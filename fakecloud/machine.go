@@ -122,7 +122,7 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.cores.give(cores)
+		c.cores.release(cores)
 	}()
 	command := exec.Command(c.config.Command[0], c.config.Command[1:]...)
 	command.Dir = c.config.Dir

@@ -276,8 +276,8 @@ func sortSteps(steps []step) {
 	slices.SortStableFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
 }
 
-// do executes the step and returns the affected machines.
-func (s Step) do(r *region.Region, m clock.Mapping, now time.Time) (targets []string, err error) {
+// execute carries out the step and returns the affected machines.
+func (s Step) execute(r *region.Region, m clock.Mapping, now time.Time) (targets []string, err error) {
 	of := region.Scope(s.Of)
 	if s.Target != "" {
 		targets = r.Pick(now, s.Target, s.Count, of)

@@ -152,12 +152,12 @@ func (m *Manager) list() []call.Job {
 	seen := map[string]bool{}
 	for _, s := range m.board.Summaries() {
 		seen[s.Run] = true
-		out = append(out, m.tell(s))
+		out = append(out, m.withJob(s))
 	}
 	for _, j := range m.jobs {
 		if !seen[j.ID] {
 			name, _, _ := cutLast(j.ID)
-			out = append(out, m.tell(dashboard.Summary{Run: j.ID, Job: name}))
+			out = append(out, m.withJob(dashboard.Summary{Run: j.ID, Job: name}))
 		}
 	}
 	slices.SortFunc(out, func(a, b call.Job) int { return runs.Compare(a.Run, b.Run) })
@@ -182,8 +182,8 @@ func cutLast(id string) (name, number string, found bool) {
 	return id, "", false
 }
 
-// tell adds job information to a run. The lock must be held.
-func (m *Manager) tell(s dashboard.Summary) call.Job {
+// withJob adds job information to a run. The lock must be held.
+func (m *Manager) withJob(s dashboard.Summary) call.Job {
 	out := call.Job{Summary: s}
 	j := m.jobs[s.Run]
 	if j == nil {

@@ -55,7 +55,7 @@ type space struct {
 	dir string // parent of a folder for each upload
 }
 
-func (in *inputs) of(r *http.Request) space {
+func (in *inputs) spaceOf(r *http.Request) space {
 	return space{in, filepath.Join(in.dir, access.ClientOf(r.Context()).ID())}
 }
 
@@ -80,7 +80,7 @@ func (s space) find(sum, name string) (string, error) {
 }
 
 func (in *inputs) serveHas(w http.ResponseWriter, r *http.Request) error {
-	if _, err := in.of(r).find(r.PathValue("sum"), r.PathValue("name")); err != nil {
+	if _, err := in.spaceOf(r).find(r.PathValue("sum"), r.PathValue("name")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
@@ -95,7 +95,7 @@ func (in *inputs) serveUpload(w http.ResponseWriter, r *http.Request) error {
 			"inputs/SHA256; an older tierml does otherwise: update it")
 	}
 	body := http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, room: in.room}, r.Body}, in.cfg.MaxUpload)
-	if err := in.of(r).take(sum, name, body); err != nil {
+	if err := in.spaceOf(r).take(sum, name, body); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return refuse(http.StatusRequestEntityTooLarge, "%s is larger than the %d MiB that this job server takes (--max-upload); put it into a "+
 				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", name, in.cfg.MaxUpload>>20)
@@ -113,7 +113,7 @@ func (in *inputs) serveListing(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusBadRequest, "reading the listing: %w", err)
 	}
 	access.AllRead(w)
-	if err := in.of(r).gather(r.PathValue("sum"), listing); err != nil {
+	if err := in.spaceOf(r).gather(r.PathValue("sum"), listing); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusCreated)

@@ -301,7 +301,7 @@ func (m *Manager) pass(ctx context.Context, j *job, l *runProcess) {
 		stop, now, by, wished := j.Stop, j.Now, j.By, j.wished
 		m.mu.Unlock()
 		if stop && (!told || now && !toldNow) {
-			if m.ask(ctx, j, l, by, now) {
+			if m.requestEnd(ctx, j, l, by, now) {
 				told, toldNow = true, now
 			}
 			continue
@@ -313,8 +313,8 @@ func (m *Manager) pass(ctx context.Context, j *job, l *runProcess) {
 	}
 }
 
-// ask requests a run's end; false: try again.
-func (m *Manager) ask(ctx context.Context, j *job, l *runProcess, by string, now bool) (heard bool) {
+// requestEnd requests a run's end; false: try again.
+func (m *Manager) requestEnd(ctx context.Context, j *job, l *runProcess, by string, now bool) (heard bool) {
 	if l != nil && !began(j.dir) { // it is being prepared and has bought nothing
 		_ = l.process.Signal(os.Interrupt) // it may have ended
 	}

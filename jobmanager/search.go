@@ -31,7 +31,7 @@ func (m sweeps) search() {
 // draw reports whether a trial has settings now, from the results of earlier ones. The file is on disk before the record: a manager that is
 // killed in between leaves a trial that still awaits its settings.
 func (m sweeps) draw(j *job, before []*job) bool {
-	m.of(j) // reads the sweep's file
+	m.sweepOf(j) // reads the sweep's file
 	var file *config.Job
 	var search *trials.Sweep
 	if first := m.jobs[j.Sweep]; first != nil {

@@ -30,7 +30,7 @@ func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (_ *config.Job,
 	if err := errors.Join(read(w, r, &s), who(s.User)); err != nil {
 		return nil, nil, nil, "", err
 	}
-	job, text, err := m.judgeJob(m.inputs.of(r), s.Job)
+	job, text, err := m.judgeJob(m.inputs.spaceOf(r), s.Job)
 	if err != nil {
 		return nil, nil, nil, "", err
 	}

@@ -139,7 +139,7 @@ func (m sweeps) all(jobs []call.Job) (all []dashboard.Sweep) {
 		if !known {
 			i = len(all)
 			index[j.Sweep] = i
-			all = append(all, m.of(j))
+			all = append(all, m.sweepOf(j))
 		}
 		all[i].Metric = cmp.Or(all[i].Metric, s.Metric)
 		all[i].Trials = append(all[i].Trials, m.trial(j, all[i], s))
@@ -171,8 +171,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// of returns a trial's sweep, from its file. The lock must be held.
-func (m sweeps) of(j *job) dashboard.Sweep {
+// sweepOf returns a trial's sweep, from its file. The lock must be held.
+func (m sweeps) sweepOf(j *job) dashboard.Sweep {
 	name, _, _ := cutLast(j.Sweep)
 	s := dashboard.Sweep{ID: j.Sweep, Job: name, Of: j.Trials}
 	first := m.jobs[j.Sweep]
@@ -269,7 +269,7 @@ func (m sweeps) limited() bool {
 		if j.Sweep == "" || j.State.Over() {
 			continue
 		}
-		if s := m.of(j); s.Budget != "" || s.Longest > 0 {
+		if s := m.sweepOf(j); s.Budget != "" || s.Longest > 0 {
 			return true
 		}
 	}

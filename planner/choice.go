@@ -70,8 +70,8 @@ type Judged struct {
 	Why               string // why it is not chosen, if not because of its mean
 }
 
-// of returns the figure by which candidates are compared, in dollars.
-func (w Wish) of(t Trial) float64 {
+// figure returns the figure by which candidates are compared, in dollars.
+func (w Wish) figure(t Trial) float64 {
 	return t.Cost + float64(w.ValueOfTime)/float64(market.Dollar)*t.Hours
 }
 
@@ -107,7 +107,7 @@ func Choose(w Wish, standard string, samples []Sample, candidates []Trials) Choi
 			chosen = i
 		}
 	}
-	c.tell(chosen, samples[:most])
+	c.explain(chosen, samples[:most])
 	for i := range candidates {
 		j := &c.Candidates[i]
 		j.Against, j.StdError = against(w, &candidates[i], &candidates[chosen], samples)
@@ -164,8 +164,8 @@ func against(w Wish, t, other *Trials, samples []Sample) (share, stdError float6
 	var difference, weights, base float64
 	for i, s := range samples[:n] {
 		weights += s.Weight
-		difference += s.Weight * (w.of(t.Runs[i]) - w.of(other.Runs[i]))
-		base += s.Weight * w.of(other.Runs[i])
+		difference += s.Weight * (w.figure(t.Runs[i]) - w.figure(other.Runs[i]))
+		base += s.Weight * w.figure(other.Runs[i])
 	}
 	if base <= 0 {
 		return 0, 0
@@ -178,7 +178,7 @@ func against(w Wish, t, other *Trials, samples []Sample) (share, stdError float6
 	}
 	groups := map[int64]float64{}
 	for i, s := range samples[:n] {
-		groups[group(s)] += s.Weight * (w.of(t.Runs[i]) - w.of(other.Runs[i]) - mean)
+		groups[group(s)] += s.Weight * (w.figure(t.Runs[i]) - w.figure(other.Runs[i]) - mean)
 	}
 	variance := 0.0
 	for _, g := range slices.Sorted(maps.Keys(groups)) {
@@ -203,7 +203,7 @@ func judge(w Wish, t *Trials, samples []Sample) Judged {
 	for i, r := range t.Runs {
 		weight := samples[i].Weight
 		sum += weight
-		j.Mean += weight * w.of(r)
+		j.Mean += weight * w.figure(r)
 		j.Cost += weight * r.Cost
 		j.Hours += weight * r.Hours
 	}
@@ -264,8 +264,8 @@ func weighted(runs []Trial, samples []Sample, figure func(Trial) float64) float6
 	return entries[len(entries)-1].figure
 }
 
-// tell names the chosen candidate and the reason.
-func (c *Choice) tell(chosen int, samples []Sample) {
+// explain names the chosen candidate and the reason.
+func (c *Choice) explain(chosen int, samples []Sample) {
 	c.Policy, c.Why = c.Candidates[chosen].Policy, "the best "+basisOf(samples)
 	if c.Wish.missedBy(c.Candidates[chosen]) > 0 {
 		c.Why = "no policy keeps the deadline and the budget in 19 of 20 cases, and it misses them by least, " + basisOf(samples)

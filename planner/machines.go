@@ -60,10 +60,10 @@ func AdmitMachines(job *config.Job, choice *Resolved, schema *ps.Schema, least [
 	choice.Pools = slices.DeleteFunc(slices.Clone(choice.Pools), func(c bidding.Candidate) bool { return tooSmall(c.Type) })
 	choice.OnDemand = slices.DeleteFunc(slices.Clone(choice.OnDemand), func(o OnDemandType) bool { return tooSmall(o.Type) })
 	for _, t := range small {
-		warnings = append(warnings, fmt.Sprintf("%s is left out: %s, and it has %s for them", t.Name, a.demand(t, least), a.has(t)))
+		warnings = append(warnings, fmt.Sprintf("%s is left out: %s, and it has %s for them", t.Name, a.demand(t, least), a.memoryOf(t)))
 	}
 	for _, t := range doubtful {
-		warnings = append(warnings, fmt.Sprintf("%s has %s for the model: if its splits touch every parameter, %s", t.Name, a.has(t), a.demand(t, nil)))
+		warnings = append(warnings, fmt.Sprintf("%s has %s for the model: if its splits touch every parameter, %s", t.Name, a.memoryOf(t), a.demand(t, nil)))
 	}
 	return warnings, nil
 }
@@ -75,7 +75,7 @@ type admission struct {
 	schema *ps.Schema
 }
 
-func (a *admission) has(t market.InstanceType) string {
+func (a *admission) memoryOf(t market.InstanceType) string {
 	return Bytes(tiers.UsableMemory(t.MemoryMiB)) + " of memory"
 }
 
@@ -113,7 +113,7 @@ func (a *admission) refusal(types []market.InstanceType, least []uint64) error {
 	}
 	d := a.demand(largest, least)
 	return a.job.Fault("resources.any_of", fmt.Sprintf("no type has the memory for this model (%s): %s, and %s has %s for them",
-		strings.Join(names, ", "), d, largest.Name, a.has(largest)),
+		strings.Join(names, ", "), d, largest.Name, a.memoryOf(largest)),
 		fmt.Sprintf("admit a type with at least %s of memory, or choose a smaller model", Bytes(tiers.MemoryFor(d.total()))))
 }
 

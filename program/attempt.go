@@ -406,7 +406,7 @@ func (a *attempt) restore(started *Started) *Exited {
 	}
 	started.Manifest, started.Bytes, started.Step = manifest.Name(), manifest.Bytes(), manifest.Step
 	a.empty = len(manifest.Files) == 0
-	a.progress.from(manifest.Step)
+	a.progress.startAt(manifest.Step)
 	return nil
 }
 

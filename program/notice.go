@@ -39,7 +39,7 @@ func newNotice(kind string, deadline time.Time) notice {
 	return n
 }
 
-func (n notice) at(now time.Time) notice {
+func (n notice) asOf(now time.Time) notice {
 	if n.Deadline != nil {
 		left := max(0, n.Deadline.Sub(now).Seconds())
 		n.Seconds = &left
@@ -49,7 +49,7 @@ func (n notice) at(now time.Time) notice {
 
 // write writes the notice to a file atomically.
 func (n notice) write(name string, now time.Time) error {
-	text, err := json.Marshal(n.at(now))
+	text, err := json.Marshal(n.asOf(now))
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (b *noticeServer) answer(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(n.at(time.Now())) // the client may have disconnected
+	_ = json.NewEncoder(w).Encode(n.asOf(time.Now())) // the client may have disconnected
 }
 
 // credentials answers in the form of https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html.

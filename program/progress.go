@@ -23,8 +23,8 @@ type progress struct {
 	read  int64     // offset in the file of rungs
 }
 
-// from is the step of the initial state: what is saved before another is reported has that step.
-func (p *progress) from(step int64) {
+// startAt sets the step of the initial state: what is saved before another is reported has that step.
+func (p *progress) startAt(step int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = Reading{Step: step}

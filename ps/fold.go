@@ -69,7 +69,7 @@ func (s *Shard) foldWith(c *Contribution) error {
 				float = float[n:]
 			}
 			if err != nil {
-				return s.schema.at(k, err)
+				return s.schema.rowError(k, err)
 			}
 		}
 		return nil
@@ -184,7 +184,7 @@ func (s *Shard) foldTable(t *tableRows, u *sums) error {
 			err = u.applyFloat(t.table, place, row)
 		}
 		if err != nil {
-			return s.schema.at(t.key(slot), err)
+			return s.schema.rowError(t.key(slot), err)
 		}
 		if t.table.Sparse {
 			t.sparse[slot] = AppendSparse(nil, row)

@@ -39,8 +39,8 @@ func (s *Schema) Cols(k Key) int { return s.Tables[k.Table].Cols }
 // Kind returns the kind of a key's table.
 func (s *Schema) Kind(k Key) Kind { return s.Tables[k.Table].Kind }
 
-// at returns the row that an error is about.
-func (s *Schema) at(k Key, err error) error {
+// rowError returns the row that an error is about.
+func (s *Schema) rowError(k Key, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -94,7 +94,7 @@ func (p *pending) add(r *rows, u *Sums, given bool) error {
 			float = float[n:]
 		}
 		if err != nil {
-			return s.at(k, err)
+			return s.rowError(k, err)
 		}
 	}
 	return nil
@@ -237,7 +237,7 @@ func (p *pending) export(r *rows) (Sums, error) {
 				err = u.applyFloat(t.table, place, float)
 			}
 			if err != nil {
-				return out, s.at(t.key(int(slot)), err)
+				return out, s.rowError(t.key(int(slot)), err)
 			}
 			s.AppendSum(&out, t.key(int(slot)), fixed, float)
 		}

@@ -191,7 +191,7 @@ func (s *Shard) addAhead(t *tableRows, slot int, row []float32) error {
 		u := &p.tables[t.id]
 		if place := u.place(slot); place >= 0 {
 			if err := u.applyFloat(t.table, place, row); err != nil {
-				return s.schema.at(t.key(slot), err)
+				return s.schema.rowError(t.key(slot), err)
 			}
 		}
 	}

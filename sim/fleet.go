@@ -131,8 +131,8 @@ func (n *node) reportAt(at time.Duration, r rank, report tiers.Report) {
 	n.f.w.queue.put(at, r, event{of: n, report: report})
 }
 
-// heard handles the arrival of a machine's report, unless the machine is dead by now.
-func (n *node) heard(report tiers.Report) {
+// reportArrives handles the arrival of a machine's report, unless the machine is dead by now.
+func (n *node) reportArrives(report tiers.Report) {
 	if n.alive {
 		n.f.w.step(elasticity.Reported{ID: n.id, Report: report})
 	}

@@ -133,8 +133,8 @@ func (p *programMachine) warned() { p.stop(p.c.w.cfg.Programs.State) }
 
 func (p *programMachine) report(r tiers.Report) { p.c.w.step(elasticity.Reported{ID: p.id, Report: r}) }
 
-// later schedules something that is void after the present round.
-func (p *programMachine) later(d time.Duration, f func()) {
+// laterInRound schedules something that is void after the present round.
+func (p *programMachine) laterInRound(d time.Duration, f func()) {
 	round := p.round
 	p.c.w.after(d, reports, func() {
 		if p.alive && p.round == round {
@@ -191,10 +191,10 @@ func (p *programMachine) run(do tiers.RunProgram) {
 	if do.Resume != "" {
 		started.Restore = takes(cfg.Programs.Restore)
 	}
-	p.later(wait, func() {
+	p.laterInRound(wait, func() {
 		p.works, p.since = true, p.c.w.elapsed
 		p.report(started)
-		p.later(time.Duration((p.each-p.done)/p.rate)+1, func() { p.end(0, false, cfg.Programs.State) })
+		p.laterInRound(time.Duration((p.each-p.done)/p.rate)+1, func() { p.end(0, false, cfg.Programs.State) })
 		p.feedback(do.Task)
 		p.mirror()
 	})
@@ -209,7 +209,7 @@ func (p *programMachine) feedback(task int) {
 			continue
 		}
 		loss := rand.New(rand.NewPCG(uint64(task), 0)).Float64()
-		p.later(time.Duration((at-p.done)/p.rate)+1, func() {
+		p.laterInRound(time.Duration((at-p.done)/p.rate)+1, func() {
 			p.report(tiers.ProgramAdvanced{Attempt: p.attempt, Step: rung.At, HasLoss: true, Loss: loss})
 		})
 	}
@@ -245,7 +245,7 @@ func (c *programWorld) each() float64 {
 // mirror saves periodically.
 func (p *programMachine) mirror() {
 	if s := p.c.w.cfg.Programs; s.State && s.Every > 0 {
-		p.later(s.Every, func() {
+		p.laterInRound(s.Every, func() {
 			p.save(false)
 			p.mirror()
 		})
@@ -266,7 +266,7 @@ func (p *programMachine) save(final bool) {
 	p.count()
 	p.c.saves++
 	manifest, done, attempt := fmt.Sprint(p.c.saves), p.done/p.each, p.attempt
-	p.later(p.c.w.cfg.Programs.Save, func() {
+	p.laterInRound(p.c.w.cfg.Programs.Save, func() {
 		p.c.stored[manifest] = done
 		p.report(tiers.ProgramSaved{Attempt: attempt, Manifest: manifest, Final: final})
 	})
@@ -277,7 +277,7 @@ func (p *programMachine) stop(save bool) {
 	if !p.works {
 		if p.alive && p.attempt > 0 {
 			p.round++
-			p.later(p.c.w.cfg.Timing.Reply, func() { p.report(tiers.ProgramExited{Attempt: p.attempt, Phase: "setup", Asked: true}) })
+			p.laterInRound(p.c.w.cfg.Timing.Reply, func() { p.report(tiers.ProgramExited{Attempt: p.attempt, Phase: "setup", Asked: true}) })
 		}
 		return
 	}
@@ -291,8 +291,8 @@ func (p *programMachine) end(code int, asked, save bool) {
 	p.works = false
 	if save {
 		p.save(true)
-		p.later(p.c.w.cfg.Programs.Save, func() { p.report(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
+		p.laterInRound(p.c.w.cfg.Programs.Save, func() { p.report(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
 		return
 	}
-	p.later(p.c.w.cfg.Timing.Reply, func() { p.report(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
+	p.laterInRound(p.c.w.cfg.Timing.Reply, func() { p.report(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
 }

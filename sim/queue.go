@@ -56,7 +56,7 @@ func (e *event) happen() {
 		e.do()
 		return
 	}
-	e.of.heard(e.report)
+	e.of.reportArrives(e.report)
 }
 
 func (m *moment) before(o *moment) bool {

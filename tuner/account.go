@@ -43,7 +43,7 @@ func (r *record) variance() float64 {
 	return max((r.square-r.sum*r.sum/r.n)/max(r.n-1, 1), floor*floor) / r.n
 }
 
-func (a *account) of(x Setting) *record {
+func (a *account) recordOf(x Setting) *record {
 	for _, r := range a.each {
 		if slices.Equal(r.setting, x) {
 			return r
@@ -83,7 +83,7 @@ func (a *account) elsewhere() (clocks, variance float64) {
 }
 
 func (a *account) add(s Sample) {
-	r := a.of(s.Setting)
+	r := a.recordOf(s.Setting)
 	for _, c := range s.Clocks {
 		if !c.Disturbed {
 			r.n, r.sum, r.square = r.n+1, r.sum+c.Seconds, r.square+c.Seconds*c.Seconds
@@ -181,7 +181,7 @@ func (t *Tuner) affords(x Setting, expected float64) bool {
 		return t.balance() >= 0
 	}
 	loss := max(expected, t.risk(x))
-	if t.likely(x) && t.account.of(x).n == 0 {
+	if t.likely(x) && t.account.recordOf(x).n == 0 {
 		loss = 0
 	}
 	return loss+t.change(t.inUse, x)+t.change(x, t.options.Default) <= t.balance()
@@ -189,7 +189,7 @@ func (t *Tuner) affords(x Setting, expected float64) bool {
 
 // change returns the highest expected cost of a change: if unknown, a clock or the option's value.
 func (t *Tuner) change(from, to Setting) float64 {
-	seconds, known := t.costs.of(t.space.techniques(from, to))
+	seconds, known := t.costs.expected(t.space.techniques(from, to))
 	if !known {
 		seconds = max(seconds, t.account.pace(), t.options.Change)
 	}
@@ -232,7 +232,7 @@ func (t *Tuner) within(loss float64) Advice {
 	home, left := t.account.home(), t.clocksLeft()
 	saves := (t.account.pace() - home.mean()) * left
 	if !t.ended {
-		if a, ok := t.affordable(home, t.losses.of(loss), left); ok && a.Gain > a.Cost {
+		if a, ok := t.affordable(home, t.losses.factor(loss), left); ok && a.Gain > a.Cost {
 			a.Gain += saves
 			return a
 		} else if !ok && home == t.account.each[0] {
@@ -249,7 +249,7 @@ func (t *Tuner) within(loss float64) Advice {
 	}
 	a := t.advise(step, home.setting, why)
 	a.Gain = saves
-	a.Cost, _ = t.costs.of(t.space.techniques(t.inUse, home.setting))
+	a.Cost, _ = t.costs.expected(t.space.techniques(t.inUse, home.setting))
 	return a
 }
 

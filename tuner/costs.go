@@ -62,8 +62,8 @@ func (c *costs) names() []string {
 	return names
 }
 
-// of returns the expected duration of a change. An unknown technique counts like the most expensive known one: known is false.
-func (c *costs) of(techniques []string) (seconds float64, known bool) {
+// expected returns the expected duration expected a change. An unknown technique counts like the most expensive known one: known is false.
+func (c *costs) expected(techniques []string) (seconds float64, known bool) {
 	dearest := 0.
 	for _, name := range c.names() {
 		dearest = max(dearest, c.each[name])

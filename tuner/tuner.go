@@ -146,7 +146,7 @@ func New(space Space, o Options) (*Tuner, error) {
 		space: space, options: o, trials: space.trials(o.Trials, o.Default, o.Known, o.Seed), model: newModel(space, o.Target > 0),
 		costs: newCosts(), inUse: slices.Clone(o.Default), left: float64(o.Clocks),
 	}
-	t.account.of(o.Default)
+	t.account.recordOf(o.Default)
 	if t.limited() {
 		t.trials = space.beside(o.Default, slices.Concat(o.Known, o.Likely), o.Trials)
 	}
@@ -190,7 +190,7 @@ func (t *Tuner) Tell(s Sample) error {
 	}
 	t.inUse = slices.Clone(s.Setting)
 	done := max(t.clocks+len(s.Clocks), s.Done)
-	if r := t.account.of(s.Setting); r != t.account.each[0] && !t.account.proven(r) {
+	if r := t.account.recordOf(s.Setting); r != t.account.each[0] && !t.account.proven(r) {
 		t.account.exploring += done - t.clocks
 	}
 	t.clocks = done
@@ -266,7 +266,7 @@ func (t *Tuner) advise(step Step, x Setting, why string) Advice {
 // online implements section III-C: the setting with the highest expected improvement, if that exceeds the cost of the
 // change.
 func (t *Tuner) online(loss float64) Advice {
-	at := t.losses.of(loss)
+	at := t.losses.factor(loss)
 	t.model.learn(&t.hyper, t.options.Seed)
 	best := t.model.best(at)
 	here := t.model.judge([]Setting{t.inUse}, at)[0]
@@ -277,7 +277,7 @@ func (t *Tuner) online(loss float64) Advice {
 	}
 	most := a
 	loses := t.seconds(math.Exp(here.mean)-math.Exp(best.mean), left)
-	change, known := t.costs.of(t.space.techniques(t.inUse, best.setting))
+	change, known := t.costs.expected(t.space.techniques(t.inUse, best.setting))
 	if loses > change {
 		a = t.advise(Back, best.setting, fmt.Sprintf("back: the setting in use would take %s longer until the end than %s, and the change costs %s%s",
 			span(loses), t.space.difference(t.inUse, best.setting), span(change), guess(known)))
@@ -297,7 +297,7 @@ func (t *Tuner) mostWorth(all []candidate, best candidate, left float64) Advice 
 	var most Advice
 	for _, c := range all {
 		gain := t.seconds(saving(c.mean, c.variance, math.Exp(best.mean)), left)
-		change, known := t.costs.of(t.space.techniques(t.inUse, c.setting))
+		change, known := t.costs.expected(t.space.techniques(t.inUse, c.setting))
 		trial := t.trialCost(c, best, left)
 		if most.Setting != nil && gain-change-trial <= most.Gain-most.Cost {
 			continue
@@ -344,7 +344,7 @@ func (t *Tuner) Best() (x Setting, seconds float64, ok bool) {
 		return t.options.Default, 0, false
 	}
 	t.model.learn(&t.hyper, t.options.Seed)
-	best := t.model.best(t.losses.of(t.loss))
+	best := t.model.best(t.losses.factor(t.loss))
 	return slices.Clone(best.setting), t.seconds(math.Exp(best.mean), t.clocksLeft()), true
 }
 
@@ -375,10 +375,10 @@ func (s *scaling) add(loss float64) float64 {
 	if s.unit == 0 && usable(loss) {
 		s.first, s.unit = math.Log(loss), math.Log(10)
 	}
-	return s.of(loss)
+	return s.factor(loss)
 }
 
-func (s *scaling) of(loss float64) float64 {
+func (s *scaling) factor(loss float64) float64 {
 	if s.unit == 0 || !usable(loss) {
 		return 1
 	}

@@ -326,11 +326,11 @@ func TestPaperCostsPerTechnique(t *testing.T) {
 		c.add(used, sum*(1+.05*r.NormFloat64()))
 	}
 	for name, seconds := range want {
-		if got, known := c.of([]string{name}); !known || math.Abs(got-seconds) > .15*seconds+.1 {
+		if got, known := c.expected([]string{name}); !known || math.Abs(got-seconds) > .15*seconds+.1 {
 			t.Errorf("%s costs %v, want %v", name, got, seconds)
 		}
 	}
-	if got, known := c.of([]string{"threads"}); known || got < 7 {
+	if got, known := c.expected([]string{"threads"}); known || got < 7 {
 		t.Errorf("a technique that was never seen costs %v, known %v", got, known)
 	}
 }

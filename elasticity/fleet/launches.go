@@ -141,7 +141,7 @@ func (b *purchases) launch(tier step.Tier, a bidding.Acquire) string {
 			Details: consideredText(b.considered, b.cfg.Pools),
 		}
 	})
-	b.ask(l)
+	b.request(l)
 	return l.token
 }
 
@@ -154,8 +154,8 @@ func (b *purchases) replace(plan bidding.Plan) []bidding.Release {
 	return instead
 }
 
-// ask requests a launch. The journal has the whole request, so that a retry is identical.
-func (b *purchases) ask(l *launch) {
+// request sends a launch to the provider. The journal has the whole request, so that a retry is identical.
+func (b *purchases) request(l *launch) {
 	r := provisioner.Request{
 		Token: l.token, Pool: l.pool, Bid: l.bid, Count: l.asked, Intended: l.at,
 	}

@@ -109,7 +109,7 @@ func (f reconciler) takeStockOf(e Listed) {
 		case l.count > 0 && f.Now.Sub(l.at) < f.cfg.AskAgain:
 			// Whether it was or will be carried out is unknown; but a repeated request returns the same machines.
 			l.again = true
-			f.buys.ask(l)
+			f.buys.request(l)
 		default:
 			f.close(l)
 		}

@@ -136,7 +136,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int, elastic bool) (*P
 				break
 			}
 			exited[number] = false
-			k.again()
+			k.discardAttempt()
 		}
 		p.Programs[number] = trial
 	}

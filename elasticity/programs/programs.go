@@ -130,8 +130,8 @@ func (k *savedStates) resize(ranks int) {
 	copy(k.newest, k.set)
 }
 
-// of returns the state that a rank resumes from; a new rank has none.
-func (k *savedStates) of(rank int) saved {
+// ofRank returns the state that a rank resumes from; a new rank has none.
+func (k *savedStates) ofRank(rank int) saved {
 	if rank < len(k.set) {
 		return k.set[rank]
 	}
@@ -154,8 +154,8 @@ func (k *savedStates) keep(rank int, s saved, round uint64) (complete bool) {
 	return true
 }
 
-// again discards what an ended attempt had saved beyond the set.
-func (k *savedStates) again() { clear(k.rounds) }
+// discardAttempt discards what an ended attempt had saved beyond the set.
+func (k *savedStates) discardAttempt() { clear(k.rounds) }
 
 // step returns the set's step: the minimum of the ranks that count steps.
 func (k *savedStates) step() (least int64) {

@@ -129,7 +129,7 @@ func (w *Work) takeStarted(it *unit, r *rank, e tiers.ProgramStarted) {
 		return
 	}
 	r.startedAt = w.Now
-	from := it.kept.of(it.rankNumber(r))
+	from := it.kept.ofRank(it.rankNumber(r))
 	r.step = max(r.step, e.Step)
 	r.resumed = e.Step
 	it.prepared = max(it.prepared, w.cfg.Market(time.Duration((e.Fetch+e.Setup)*float64(time.Second))))

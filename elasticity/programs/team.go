@@ -119,7 +119,7 @@ func (w *Work) start(it *unit, team []*worker) {
 		r := &it.ranks[i]
 		do := tiers.RunProgram{
 			Spec: w.cfg.Spec, Secrets: w.cfg.Secrets, Heartbeat: w.cfg.Heartbeat, OrphanAfter: w.cfg.OrphanAfter,
-			Attempt: it.attempt, Key: r.key, Settings: w.settings[it.number], Resume: it.kept.of(i).manifest, ResumeDigest: it.kept.of(i).digest, Rank: i, Ranks: len(it.ranks), Master: team[0].address,
+			Attempt: it.attempt, Key: r.key, Settings: w.settings[it.number], Resume: it.kept.ofRank(i).manifest, ResumeDigest: it.kept.ofRank(i).digest, Rank: i, Ranks: len(it.ranks), Master: team[0].address,
 		}
 		switch {
 		case w.cfg.Tasks > 0:
@@ -446,5 +446,5 @@ func (w *Work) free(it *unit) {
 	it.since, it.winding, it.suspected, it.lineAt, it.saveAt, it.why = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
 	it.late = false
 	it.began, it.ready, it.prepared, it.whole = time.Time{}, time.Time{}, 0, false
-	it.kept.again()
+	it.kept.discardAttempt()
 }

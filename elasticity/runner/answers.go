@@ -100,8 +100,8 @@ func (a *answers) took(kind string, began time.Time, err error) {
 	a.failing[kind] = f
 }
 
-// asks records that a listing awaits its answer, unless one already does.
-func (a *answers) asks(began time.Time) {
+// await records that a listing awaits its answer, unless one already does.
+func (a *answers) await(began time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.asked.IsZero() {

@@ -369,7 +369,7 @@ func (r *Runner) list(ctx context.Context) error {
 	defer cancel()
 	asked := r.now()
 	began := time.Now()
-	r.answers.asks(began)
+	r.answers.await(began)
 	instances, err := r.cfg.Cloud.List(call)
 	r.answers.listed(instances, began, err)
 	if err != nil {

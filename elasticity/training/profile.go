@@ -26,9 +26,9 @@ type profile struct {
 	serves bool            // value in the last report: the reliable machines do nothing else
 }
 
-// heard records a node's work for partitions since its previous heartbeat. For a partition that it did not own then, its figure is the
+// record adds a node's work for partitions since its previous heartbeat. For a partition that it did not own then, its figure is the
 // starting value. Both lists are sorted.
-func (p *profile) heard(before, now []ps.Serving) {
+func (p *profile) record(before, now []ps.Serving) {
 	for _, s := range now {
 		for len(before) > 0 && before[0].Partition < s.Partition {
 			before = before[1:]

@@ -174,8 +174,8 @@ func (p *plan) costOf(c *change) float64 {
 	return max(c.seconds-float64(c.clocks)*p.last, 1e-3)
 }
 
-// told records a sample's pace and returns its form in the journal.
-func (p *plan) told(s tuner.Sample, clock int64) *journal.TuneSample {
+// addSample records a sample's pace and returns its form in the journal.
+func (p *plan) addSample(s tuner.Sample, clock int64) *journal.TuneSample {
 	t := &journal.TuneSample{Setting: p.values(p.setting(s.Setting)), Loss: s.Loss, Change: s.Change, Clock: clock}
 	for _, c := range s.Clocks {
 		t.Clocks = append(t.Clocks, journal.TuneClock{Seconds: c.Seconds, Loss: c.Loss, Disturbed: c.Disturbed})

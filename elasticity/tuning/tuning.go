@@ -186,7 +186,7 @@ func (b *Brain) Clock(r Report) (Decision, bool) {
 	if usable(r.Loss) {
 		b.loss = r.Loss
 	}
-	return b.ask(r.Clock), true
+	return b.nextSetting(r.Clock), true
 }
 
 // follow counts how long the fleet has differed in size from the one being tuned. It reports whether to switch to the new one.
@@ -270,14 +270,14 @@ func (b *Brain) clocks() []tuner.Clock {
 	return clocks[max(len(clocks)-max(mostClocks, 2*b.options.Every), 0):]
 }
 
-// ask reports the results of the current setting to the tuner, and gets the next one.
-func (b *Brain) ask(clock int64) Decision {
+// nextSetting reports the results of the current setting to the tuner, and gets the next one.
+func (b *Brain) nextSetting(clock int64) Decision {
 	s := b.sample
 	s.Setting, s.Clocks, s.Done = b.now.vector(b.setting), b.clocks(), int(clock-b.now.from)
 	if err := b.now.tuner.Tell(s); err != nil {
 		return b.off(b.now.Fleet, "tuning ends: "+err.Error())
 	}
-	told := b.now.told(s, clock)
+	told := b.now.addSample(s, clock)
 	told.Expected = b.expected
 	return b.decide(b.now.tuner.Ask(b.loss), told, clock)
 }

@@ -200,7 +200,7 @@ func (g *Gate) join(conn *tls.Conn) error {
 	if answer.Certificate = der; err != nil {
 		answer.Refused = err.Error()
 		err = fmt.Errorf("%q may not join: %w", brief(request.Machine), err)
-	} else if err := g.give(&answer); err != nil && request.Token != "" { // a machine that renews still has a grant
+	} else if err := g.addGrant(&answer); err != nil && request.Token != "" { // a machine that renews still has a grant
 		return fmt.Errorf("%q joins later: %w", brief(request.Machine), err)
 	} else {
 		g.log.Info("signed a certificate", "machine", request.Machine, "with_token", request.Token != "", "from", conn.RemoteAddr())
@@ -208,8 +208,8 @@ func (g *Gate) join(conn *tls.Conn) error {
 	return errors.Join(err, json.NewEncoder(conn).Encode(answer))
 }
 
-// give adds the run's grant to an answer.
-func (g *Gate) give(answer *joinAnswer) error {
+// addGrant adds the run's grant to an answer.
+func (g *Gate) addGrant(answer *joinAnswer) error {
 	if g.grant == nil {
 		return nil
 	}

@@ -81,7 +81,7 @@ type AdvisorBand struct {
 func Make(markets []trace.Market, q Query) []Quote {
 	quotes := make([]Quote, 0, len(markets))
 	for _, m := range markets {
-		quotes = append(quotes, q.of(m))
+		quotes = append(quotes, q.quote(m))
 	}
 	slices.SortStableFunc(quotes, func(a, b Quote) int {
 		if (a.PerVCPU == nil) != (b.PerVCPU == nil) {
@@ -99,7 +99,7 @@ func Make(markets []trace.Market, q Query) []Quote {
 	return quotes
 }
 
-func (q Query) of(m trace.Market) Quote {
+func (q Query) quote(m trace.Market) Quote {
 	past := m.History.Until(q.At)
 	out := Quote{Pool: m.Pool, Points: past.Len(), History: past}
 	if first, ok := past.First(); ok {

@@ -44,7 +44,7 @@ func (m *move) finalThenRows() error {
 
 // fillWith returns the next rows to send, wanted ones first.
 func (m *move) fillWith(wanted []ps.Key) (rows ps.Block, more bool, err error) {
-	err = m.with(func() error {
+	err = m.onShard(func() error {
 		m.shard.MoveFirst(wanted)
 		rows, more = m.shard.MoveRows(m.server.cfg.ChunkBytes)
 		return nil
@@ -62,7 +62,7 @@ func (m *move) fill(piece uint64, rows ps.Block) (wanted *wire.MoveWanted, err e
 	if err != nil || piece > 0 {
 		return wanted, err
 	}
-	return wanted, m.with(func() error {
+	return wanted, m.onShard(func() error {
 		m.took.Waited += m.slot.met()
 		m.slot.to, m.slot.address = m.To, m.Address
 		m.slot.wake()

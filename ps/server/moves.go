@@ -52,7 +52,7 @@ func (s *Server) moveOut(ctx context.Context, do Move) (*move, error) {
 		if err := s.turns.take(m.ctx); err != nil {
 			return m, err
 		}
-		defer s.turns.give()
+		defer s.turns.release()
 	}
 	if err := m.begin(); err != nil {
 		return m, err
@@ -136,8 +136,8 @@ func (m *move) begin() error {
 	return nil
 }
 
-// with runs f on the shard, unless a roll-back has ended the move.
-func (m *move) with(f func() error) error {
+// onShard runs f on the shard, unless a roll-back has ended the move.
+func (m *move) onShard(f func() error) error {
 	s := m.server
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -162,7 +162,7 @@ func (m *move) sendAll() error {
 			return err
 		}
 		changed := false
-		err := m.with(func() error {
+		err := m.onShard(func() error {
 			changed = m.shard.MoveAgain()
 			return nil
 		})
@@ -178,7 +178,7 @@ func (m *move) sendRows() error {
 			return err
 		}
 		message := &wire.MoveRows{Move: m.id, Piece: m.pieces}
-		err := m.with(func() error {
+		err := m.onShard(func() error {
 			message.Rows, more = m.shard.MoveRows(m.server.cfg.ChunkBytes)
 			return nil
 		})
@@ -210,7 +210,7 @@ func (m *move) awaitWindow() error {
 		default:
 		}
 		var changed <-chan struct{}
-		err := m.with(func() error {
+		err := m.onShard(func() error {
 			if m.slot.open() {
 				return nil
 			}
@@ -244,7 +244,7 @@ func (m *move) copyThenFinal() error {
 
 func (m *move) sendFinal(last func() (*ps.Final, error)) error {
 	var parts []*ps.Final
-	err := m.with(func() error {
+	err := m.onShard(func() error {
 		final, err := last()
 		if err != nil {
 			return err
@@ -292,7 +292,7 @@ func (m *move) repeat(ask func() error) error {
 
 // left records that the partition has moved away.
 func (m *move) left() error {
-	return m.with(func() error {
+	return m.onShard(func() error {
 		m.took.Waited += m.slot.met()
 		m.slot.leave(m.To, m.Address)
 		return nil
@@ -311,7 +311,7 @@ func (m *move) cancel() error {
 		}
 	}
 	// A roll-back that came first has reset the shard.
-	_ = m.with(func() error {
+	_ = m.onShard(func() error {
 		m.shard.CancelMove()
 		m.slot.stay()
 		return nil

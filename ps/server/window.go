@@ -91,7 +91,7 @@ func (t *turns) take(ctx context.Context) error {
 	}
 }
 
-func (t *turns) give() {
+func (t *turns) release() {
 	t.want(-1)
 	t.token <- struct{}{}
 }

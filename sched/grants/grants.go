@@ -260,7 +260,7 @@ func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Claim, la
 		case j.Ending && j.Began, j.Fixed && j.Began && g.Workers > 0:
 			keeps := Grant{Job: j.ID, Action: sched.Keep, Workers: g.Workers, Where: where[j.ID], Why: "keeps what it began with: such a job cannot be resized"}
 			if j.Ending {
-				keeps.Workers, keeps.Why = min(g.Workers, j.has()), "is about to end, and gives back what it has"
+				keeps.Workers, keeps.Why = min(g.Workers, j.slots()), "is about to end, and gives back what it has"
 			}
 			settled = append(settled, keeps)
 			for _, at := range where[j.ID] {
@@ -343,7 +343,7 @@ func locate(hosts []sched.Host, jobs []Claim, last Decision) map[string][]sched.
 	for _, j := range jobs {
 		if g := last.Of(j.ID); g.Action != sched.Kill && j.PausedBy == "" {
 			if missing[j.ID] = g.Workers; j.Ending {
-				missing[j.ID] = min(g.Workers, j.has())
+				missing[j.ID] = min(g.Workers, j.slots())
 			}
 		}
 		for _, at := range j.Where {
@@ -415,12 +415,12 @@ func Calls(d Decision, jobs []Claim) (calls []Call) {
 		switch g := d.Of(j.ID); {
 		case g.Action == sched.Kill:
 			calls = append(calls, Call{Job: j.ID, Stop: true, Why: why(d, g)})
-		case j.Began && g.Job != "" && g.Workers <= j.has() && !g.Seen.Away && !j.Ending:
+		case j.Began && g.Job != "" && g.Workers <= j.slots() && !g.Seen.Away && !j.Ending:
 			call(j, g, g.Workers)
 		}
 	}
 	for _, j := range jobs {
-		g, has := d.Of(j.ID), j.has()
+		g, has := d.Of(j.ID), j.slots()
 		if g.Workers <= has || j.Ending {
 			continue
 		}
@@ -439,8 +439,8 @@ func Calls(d Decision, jobs []Claim) (calls []Call) {
 
 func why(d Decision, g Grant) string { return fmt.Sprintf("scheduler %s: %s", d.Policy, g.Why) }
 
-// has returns how many slots a job is known to have, or to be requesting.
-func (j Claim) has() int {
+// slots returns how many slots a job is known to have, or to be requesting.
+func (j Claim) slots() int {
 	if j.PausedBy != "" { // it will request them again when it is resumed
 		return j.Held
 	}
@@ -453,7 +453,7 @@ func (j Claim) reserved(g Grant) int {
 	if j.Began && j.Told < 0 {
 		return max(j.Held, j.Wants, g.Workers)
 	}
-	return max(j.has(), 0)
+	return max(j.slots(), 0)
 }
 
 func add(to, unit sched.Resources, times int) {

@@ -72,7 +72,7 @@ func TestAutoIsThePolicyItChooses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := NewChooser(length(0).of(cfg), nil, planner.Wish{})
+	c := NewChooser(length(0).scale(cfg), nil, planner.Wish{})
 	seen := 0
 	for _, auto := range rows {
 		if auto.Policy != Auto {

@@ -174,7 +174,7 @@ func (p Experiment) LeftOut() (said []string) {
 		said = append(said, "left out: "+r.String())
 	}
 	for _, l := range p.lengths() {
-		cfg := l.of(p.Job)
+		cfg := l.scale(p.Job)
 		all := closures(&cfg)
 		if len(all) == 0 {
 			continue

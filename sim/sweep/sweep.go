@@ -208,7 +208,7 @@ func (p Experiment) blocks() (out []block, total int, err error) {
 		return nil, 0, refused[0].Why
 	}
 	for n, l := range p.lengths() {
-		cfg := l.of(p.Job)
+		cfg := l.scale(p.Job)
 		starts, err := p.Starts.Times(&cfg)
 		if err != nil {
 			return nil, 0, err
@@ -265,29 +265,29 @@ func (p Experiment) Refused() (out []Refusal) {
 		if IsOracle(name) || name == Auto {
 			continue
 		}
-		if _, err := p.by(name); err != nil {
+		if _, err := p.jobBy(name); err != nil {
 			out = append(out, Refusal{name, err})
 		}
 	}
 	return out
 }
 
-// by returns the job for a policy.
-func (p Experiment) by(name string) (sim.Config, error) {
+// jobBy returns the job for a policy.
+func (p Experiment) jobBy(name string) (sim.Config, error) {
 	if p.By != nil {
 		return p.By(name)
 	}
 	return studied(p.Job)(name)
 }
 
-// as returns the job of a length for a policy. The work is the same for all policies.
-func (p Experiment) as(l length, name string) (sim.Config, error) {
-	cfg, err := p.by(name)
+// jobOfLength returns the job of a length for a policy. The work is the same for all policies.
+func (p Experiment) jobOfLength(l length, name string) (sim.Config, error) {
+	cfg, err := p.jobBy(name)
 	if err != nil {
 		return cfg, err
 	}
-	cfg = l.of(cfg)
-	cfg.Job = l.of(p.Job).Job
+	cfg = l.scale(cfg)
+	cfg.Job = l.scale(p.Job).Job
 	return cfg, nil
 }
 
@@ -309,7 +309,7 @@ func (p Experiment) asksOracle() bool { return p.Regret || slices.Contains(p.Pol
 
 // run returns a policy's block, without starts.
 func (p Experiment) run(l length, name string) (b block, err error) {
-	cfg := l.of(p.Job)
+	cfg := l.scale(p.Job)
 	b.row = Row{Policy: name, Rules: cfg.Rules.Name(), Compute: ComputeTime(&cfg), OnDemand: dollars(OnDemandCost(&cfg))}
 	if IsOracle(name) {
 		return b, nil
@@ -318,7 +318,7 @@ func (p Experiment) run(l length, name string) (b block, err error) {
 		b.limit = p.Job.MaxDuration
 	}
 	if name == Auto {
-		b.auto, b.by = NewChooser(cfg, func(name string) (sim.Config, error) { return p.as(l, name) }, WishOf(&cfg, b.limit)), map[string]*block{}
+		b.auto, b.by = NewChooser(cfg, func(name string) (sim.Config, error) { return p.jobOfLength(l, name) }, WishOf(&cfg, b.limit)), map[string]*block{}
 		for _, k := range b.auto.candidates {
 			if k.refused != nil {
 				continue
@@ -331,7 +331,7 @@ func (p Experiment) run(l length, name string) (b block, err error) {
 		}
 		return b, nil
 	}
-	if b.cfg, err = p.as(l, name); err != nil {
+	if b.cfg, err = p.jobOfLength(l, name); err != nil {
 		return b, err
 	}
 	_, b.same = b.cfg.Policy.(bidding.OnDemand)
@@ -356,9 +356,9 @@ func (p Experiment) EvictionSource() string {
 // length is the amount of a job's work, as undisturbed time on the on-demand fleet; 0 = the job's own.
 type length time.Duration
 
-// of returns a job with that much work. All runs continue until their work is done, or to their horizon: runs that
+// scale returns a job with that much work. All runs continue until their work is done, or to their horizon: runs that
 // max_duration or the budget cut short would compare unequal work.
-func (l length) of(job sim.Config) sim.Config {
+func (l length) scale(job sim.Config) sim.Config {
 	if l > 0 {
 		return OnEC2(job, time.Duration(l))
 	}
@@ -380,7 +380,7 @@ func (p Experiment) lengths() (out []length) {
 // longest returns the longest that a run may take.
 func (p Experiment) longest() (longest time.Duration) {
 	for _, l := range p.lengths() {
-		cfg := l.of(p.Job)
+		cfg := l.scale(p.Job)
 		longest = max(longest, horizonOf(&cfg))
 	}
 	return longest
@@ -393,7 +393,7 @@ func (p Experiment) Single(tell func(journal.Entry) error) error {
 	if len(p.Policies) != 1 || IsOracle(p.Policies[0]) || len(lengths) != 1 {
 		return errors.New("the journal of a run is that of one policy, of one length; name one of each")
 	}
-	job := lengths[0].of(p.Job)
+	job := lengths[0].scale(p.Job)
 	starts, err := p.Starts.Times(&job)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 	request.Body = http.MaxBytesReader(w, request.Body, 4096)
 	var title, text string
 	var err error
-	_, going := r.heard()
+	_, going := r.linesRead()
 	back := r.link()
 	switch what := request.PostFormValue("act"); {
 	case what == "stop" && b.acts.Stop != nil:

@@ -134,7 +134,7 @@ func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
 		}
 		r := newRun(dir, true)
 		if known != nil {
-			r.before, _ = known.heard()
+			r.before, _ = known.linesRead()
 		}
 		b.runs[name] = r
 		ctx, cancel := context.WithCancel(ctx)
@@ -155,8 +155,8 @@ func (r *run) name() string { return filepath.Base(r.dir) }
 // link returns the link to the run's page.
 func (r *run) link() string { return "/runs/" + url.PathEscape(r.name()) }
 
-// heard returns the number of lines read, and whether more may come.
-func (r *run) heard() (lines int, going bool) {
+// linesRead returns the number of lines read, and whether more may come.
+func (r *run) linesRead() (lines int, going bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lines, r.going

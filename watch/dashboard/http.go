@@ -134,7 +134,7 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 	if r == nil {
 		return
 	}
-	lines, going := r.heard()
+	lines, going := r.linesRead()
 	_, changes := b.may(request, r.summary(b.now()))
 	granted := ""
 	if b.manager != nil && going {

@@ -41,7 +41,7 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 	if r == nil {
 		return
 	}
-	_, going := r.heard()
+	_, going := r.linesRead()
 	v := logsView{frame: newFrame(going), Run: r.name(), Link: r.link(), Of: request.FormValue("of")}
 	found, err := os.ReadDir(filepath.Join(r.dir, rundir.LogsDir))
 	if err != nil && !os.IsNotExist(err) {

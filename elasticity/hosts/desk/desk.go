@@ -141,8 +141,8 @@ func (d *Desk) keep() bool {
 	return d.failed == nil
 }
 
-// do makes a decision, stores it, and wakes the driver. The error is f's, or says that no more decisions are made.
-func (d *Desk) do(f func(now time.Time) error) error {
+// decide makes a decision, stores it, and wakes the driver. The error is f's, or says that no more decisions are made.
+func (d *Desk) decide(f func(now time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.failed != nil {

@@ -189,7 +189,7 @@ func (d *Desk) serveLaunch(w http.ResponseWriter, r *http.Request, job string) e
 		return err
 	}
 	var got []provisioner.Instance
-	err := d.do(func(now time.Time) (err error) {
+	err := d.decide(func(now time.Time) (err error) {
 		got, err = d.brain.Ask(now, userOf(r), job, of.Request, of.Size)
 		return err
 	})
@@ -204,7 +204,7 @@ func (d *Desk) serveTerminate(w http.ResponseWriter, r *http.Request, job string
 	if err := read(r, &ids); err != nil {
 		return err
 	}
-	err := d.do(func(now time.Time) error { d.brain.Book.Return(now, job, ids...); return nil })
+	err := d.decide(func(now time.Time) error { d.brain.Book.Return(now, job, ids...); return nil })
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (d *Desk) serveProfile(w http.ResponseWriter, r *http.Request, job string) 
 		return err
 	}
 	var preferred tiers.Preference
-	err := d.do(func(now time.Time) (err error) {
+	err := d.decide(func(now time.Time) (err error) {
 		preferred, err = d.brain.Book.Report(now, job, of)
 		return err
 	})
@@ -259,7 +259,7 @@ func (d *Desk) serveHost(w http.ResponseWriter, r *http.Request) error {
 		return provisioner.ErrDenied
 	}
 	known := false
-	err := d.do(func(now time.Time) error {
+	err := d.decide(func(now time.Time) error {
 		known = d.brain.Called(id, said.Launch)
 		if said.Warned != nil {
 			d.brain.Warn(id, *said.Warned)

@@ -48,12 +48,12 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 			return nil, failure(ctx, doing, err)
 		}
 		if made, err = c.makePods(ctx, r, secret); err == nil || made > 0 && provisioner.Definite(failure(ctx, doing, err)) {
-			c.tell(ctx, secret.OwnerReferences[0], corev1.EventTypeNormal, "Launched", fmt.Sprintf("%d of %d pods of %s: %s-*", made, r.Count, r.Pool, secret.Name))
+			c.leaveEvent(ctx, secret.OwnerReferences[0], corev1.EventTypeNormal, "Launched", fmt.Sprintf("%d of %d pods of %s: %s-*", made, r.Count, r.Pool, secret.Name))
 			if err = c.settle(ctx, r, secret.Name); err == nil {
 				err = c.remark(ctx, secret.Name, made)
 			}
 		} else {
-			c.tell(ctx, secret.OwnerReferences[0], corev1.EventTypeWarning, "LaunchFailed", failure(ctx, doing, err).Error())
+			c.leaveEvent(ctx, secret.OwnerReferences[0], corev1.EventTypeWarning, "LaunchFailed", failure(ctx, doing, err).Error())
 		}
 		if err != nil {
 			return nil, failure(ctx, doing, err)

@@ -106,7 +106,7 @@ func each(ctx context.Context, doing string, ids []provisioner.InstanceID, do fu
 func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
 	grace := int64(1)
 	return each(ctx, "deleting pod", ids, func(name string) error {
-		c.seen.ask(provisioner.InstanceID(name))
+		c.seen.recordEnd(provisioner.InstanceID(name))
 		return c.config.Client.Pods(c.config.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	})
 }

@@ -21,8 +21,8 @@ func newMemory() memory {
 	return memory{known: map[provisioner.InstanceID]machine{}, asked: map[provisioner.InstanceID]bool{}, nodes: map[string]time.Time{}}
 }
 
-// of returns a pod as last seen.
-func (m *memory) of(id provisioner.InstanceID) machine {
+// lastSeen returns a pod as last seen.
+func (m *memory) lastSeen(id provisioner.InstanceID) machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.known[id]
@@ -79,8 +79,8 @@ func (m *memory) lose(seen machine) machine {
 	return m.take(seen, now)
 }
 
-// ask records that the run itself ends a pod.
-func (m *memory) ask(id provisioner.InstanceID) {
+// recordEnd records that the run itself ends a pod.
+func (m *memory) recordEnd(id provisioner.InstanceID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked[id] = true

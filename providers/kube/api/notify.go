@@ -34,7 +34,7 @@ func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 
 // tellOf leaves an event about what the cluster does to a pod, on the run and on the pod.
 func (c *Cloud) tellOf(ctx context.Context, n provisioner.Notice) {
-	m := c.seen.of(n.ID)
+	m := c.seen.lastSeen(n.ID)
 	reason, why := "", ""
 	switch {
 	case n.Kind == provisioner.Eviction:
@@ -45,8 +45,8 @@ func (c *Cloud) tellOf(ctx context.Context, n provisioner.Notice) {
 		return
 	}
 	text := fmt.Sprintf("pod %s %s", n.ID, why)
-	c.tell(ctx, m.owned, corev1.EventTypeWarning, reason, text)
-	c.tellOn(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Name: string(n.ID), UID: m.uid}, corev1.EventTypeWarning, reason, text)
+	c.leaveEvent(ctx, m.owned, corev1.EventTypeWarning, reason, text)
+	c.leaveEventOn(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Name: string(n.ID), UID: m.uid}, corev1.EventTypeWarning, reason, text)
 }
 
 // watcher follows the run's pods, and the nodes if that is allowed.

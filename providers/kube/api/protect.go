@@ -37,14 +37,14 @@ func (c *Cloud) spread() []corev1.TopologySpreadConstraint {
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelRun: labelValue(c.config.Job), labelClass: string(market.OnDemand)}}}}
 }
 
-// tell leaves an event on the run's ConfigMap, for `kubectl describe`.
-func (c *Cloud) tell(ctx context.Context, owner metav1.OwnerReference, kind, reason, message string) {
-	c.tellOn(ctx, corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID}, kind, reason, message)
+// leaveEvent leaves an event on the run's ConfigMap, for `kubectl describe`.
+func (c *Cloud) leaveEvent(ctx context.Context, owner metav1.OwnerReference, kind, reason, message string) {
+	c.leaveEventOn(ctx, corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID}, kind, reason, message)
 }
 
-// tellOn leaves an event on an object. While the API server remembers an event, it is not left again. A failure to
+// leaveEventOn leaves an event on an object. While the API server remembers an event, it is not left again. A failure to
 // leave an event has no other effect.
-func (c *Cloud) tellOn(ctx context.Context, about corev1.ObjectReference, kind, reason, message string) {
+func (c *Cloud) leaveEventOn(ctx context.Context, about corev1.ObjectReference, kind, reason, message string) {
 	if about.UID == "" {
 		return
 	}

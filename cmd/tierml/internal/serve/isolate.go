@@ -111,7 +111,7 @@ func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out
 	to := map[string]http.Handler{}
 	var keeping sync.WaitGroup
 	for _, g := range groups {
-		path := ways.to(g.name)
+		path := ways.addressOf(g.name)
 		if g.door, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
 			stop()
 			keeping.Wait()
@@ -147,8 +147,10 @@ func openWays(home string) (ways, error) {
 	return ways{opened}, err
 }
 
-// to returns the address of a group's socket.
-func (w ways) to(group string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", w.Fd(), group) }
+// addressOf returns the address of a group's socket.
+func (w ways) addressOf(group string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", w.Fd(), group)
+}
 
 func (w ways) close() {
 	_ = os.RemoveAll(w.Name())

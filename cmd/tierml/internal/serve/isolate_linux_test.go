@@ -18,7 +18,7 @@ func TestNextFrontRemovesWays(t *testing.T) {
 		t.Fatal(err)
 	}
 	listen := func(w ways) *net.UnixListener {
-		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: w.to("vision"), Net: "unix"})
+		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: w.addressOf("vision"), Net: "unix"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestNextFrontRemovesWays(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(home, waysDir)); err != nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)
 	}
-	came, err := net.Dial("unix", next.to("vision"))
+	came, err := net.Dial("unix", next.addressOf("vision"))
 	if err != nil {
 		t.Fatal(err)
 	}
