@@ -77,6 +77,14 @@ func TestBadJobs(t *testing.T) {
 }
 
 // A file with very many mistakes costs little, whether the decoder or the checker finds them.
+// A vCPU more or less is resources.vcpu, of all machines; people who write cpu mean a machine's.
+func TestCPUMeansCPUs(t *testing.T) {
+	_, err := parse("job.yaml", []byte("run: x\nresources: {cpu: 4}\n"), os.LookupEnv)
+	if err == nil || !strings.Contains(err.Error(), "resources.cpu: unknown field; did you mean cpus?") {
+		t.Error(err)
+	}
+}
+
 func TestFewMistakesAreReported(t *testing.T) {
 	for what, format := range map[string]string{"unknown fields": "x%d: 1\n", "names of variables": "  x-%d: a\n"} {
 		text := "run: echo hello\nenvs:\n"

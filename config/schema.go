@@ -129,6 +129,10 @@ func (d *decoder) unknown(path string, key *yaml.Node, fields []member) {
 		names[i] = f.name
 	}
 	field := join(path, key.Value)
+	if key.Value == "cpu" && path == "resources" { // vcpu, of all machines together, is as near
+		d.fault(field, key, "unknown field", "did you mean cpus?")
+		return
+	}
 	if near := spelling.Nearest(key.Value, names); near != "" {
 		d.meant[join(path, near)] = true
 		d.fault(field, key, "unknown field", fmt.Sprintf("did you mean %s?", near))

@@ -25,7 +25,8 @@ type Program struct {
 	Pretended    bool    // machines have the type and its price, but not the device
 	Basis        string  // of Hours
 	Cores        float64 // processor time per time that it used in the last run, in cores; 0 = unknown
-	Filled       bool    // those were all cores of its machine
+	Filled       bool    // those were all cores of its machine, two or more
+	Single       bool    // those were the one core of its machine
 	Memory       int64   // the maximum memory of one of its processes then, in bytes
 	Image        string  // of the container; empty = none
 	Workdir      Workdir
@@ -142,6 +143,8 @@ func (p *Plan) writeProgram(b *terminal.Text, s Style) {
 		text := fmt.Sprintf("%.2g cores' worth of processor time, at most %s of memory in one process, in the last run", in.Cores, progress.Size(in.Memory))
 		if in.Filled {
 			text += ": all that its machine had"
+		} else if in.Single {
+			text += ": all of the one core that its machine had; if it has several threads, name a type with more vCPUs to compare"
 		} else if in.Cores < fewCores {
 			text += ": more vCPUs would not make it faster"
 		}

@@ -18,6 +18,9 @@ func TestFilled(t *testing.T) {
 		if got := filled(&config.Job{Cloud: "ec2"}, former); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+		if got, want := single(&config.Job{Cloud: "ec2"}, former), name == "one core"; got != want {
+			t.Errorf("%s: the one core: %v", name, got)
+		}
 	}
 	if filled(&config.Job{Cloud: "ec2"}, &cost.Programs{Cores: 4}) {
 		t.Error("it is known of machines that are not")

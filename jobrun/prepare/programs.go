@@ -154,14 +154,24 @@ const filledFrom = .85
 // filled reports whether the programs of a run used all of their machines' cores, two or more, and may use more elsewhere; on one core,
 // most use just that. Machines of the local cloud have no more cores than this computer.
 func filled(job *config.Job, former *cost.Programs) bool {
-	if former.Use == nil || former.Use.VCPU == 0 {
-		return false
+	had := coresHad(job, former)
+	return had > 1 && former.Cores >= filledFrom*float64(had)
+}
+
+// single reports whether the programs of a run used the one core that their machines had: whether they would use more is unknown.
+func single(job *config.Job, former *cost.Programs) bool {
+	return coresHad(job, former) == 1 && former.Cores >= filledFrom
+}
+
+// coresHad returns the cores of the machines that a run's programs had; 0 = unknown.
+func coresHad(job *config.Job, former *cost.Programs) int {
+	switch {
+	case former.Use == nil:
+		return 0
+	case job.Cloud == config.CloudLocal:
+		return min(former.Use.VCPU, runtime.NumCPU())
 	}
-	most := former.Use.VCPU
-	if job.Cloud == config.CloudLocal {
-		most = min(most, runtime.NumCPU())
-	}
-	return most > 1 && former.Cores >= filledFrom*float64(most)
+	return former.Use.VCPU
 }
 
 // Remember adds the last run's measurements of its programs to the job, before machines are chosen.
@@ -286,7 +296,7 @@ func (f *programFacts) describe(job *config.Job) *planner.Program {
 		p.Store = job.Block.Shared().Checkpoints
 	}
 	if f.former != nil {
-		p.Cores, p.Memory, p.Filled = f.former.Cores, f.former.Memory, filled(job, f.former)
+		p.Cores, p.Memory, p.Filled, p.Single = f.former.Cores, f.former.Memory, filled(job, f.former), single(job, f.former)
 		p.StateBytes = int64(f.stateEach(job))
 		if f.former.Save > 0 && p.StateBytes > 0 {
 			p.Rate = max(float64(p.StateBytes)/f.former.Save, assumedRate)
