@@ -62,7 +62,7 @@ func (p Checkpoint) Plan(s State) Plan {
 	c := &r.plan.Considered[best]
 	why := fmt.Sprintf("the cheapest per work at $%s an hour", c.Price)
 	r.move(best, why)
-	r.plan.Why = fmt.Sprintf("%d machines of %s: %s", c.Count, c.Pool, why)
+	r.plan.Why = fmt.Sprintf("%d %s of %s: %s", c.Count, plural("machine", c.Count), c.Pool, why)
 	r.plan.SaveEvery = p.saveEvery(s, holding{candidate: best, bid: c.Bid})
 	r.explain()
 	return r.plan

@@ -229,10 +229,10 @@ def check(run, page, c):
         c.same("cost", page.cards["Cost"][0], total, .0051)
         c.same("pools' dollars", str(sum(float(r["paid"].replace("$", "")) for r in pools)), total, .0051 * max(1, len(pools)))
         worth(run, page, c, charges, float(total))
-    if not run.start.get("program") and run.test is not None:
+    if run.start.get("program") is None and run.test is not None:
         shown = [v for k, v in page.cards.items() if k.startswith("Test ")]
         c.same("test loss", shown[0][0] if shown else "none", run.test, 5.1e-5)
-    if not run.start.get("program") and run.start["app"] != "hosts":
+    if run.start.get("program") is None and run.start["app"] != "hosts":
         c.same("roll-backs", page.cards["Evictions"][1], run.rollbacks, 0)
     gang = len(page.tables.get("Ranks", [])) > 1  # it has one step, by whichever rank reports it
     if gang and "Step" in page.cards:

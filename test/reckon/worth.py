@@ -139,13 +139,13 @@ class Worth:
         begin, end = m.start, max(m.start, min(m.end or as_of, as_of))
         uses, joined, noticed = self.used(m, as_of), self.joined[m.id], self.noticed.get(m.id)
         edges = {begin, end, noticed} | {x for u in uses for x in u[:2]} | {x for j in joined for x in j}
-        if not self.start.get("program"):
+        if self.start.get("program") is None:
             edges |= {x for i in self.again for x in i}
         edges = sorted(x for x in edges if x and begin <= x <= end)
         out = []
         for f, t in zip(edges, edges[1:]):
             warned = noticed and f >= noticed
-            if self.start.get("program"):
+            if self.start.get("program") is not None:
                 what = next((u[2] for u in uses if u[0] <= f < u[1]), None)
                 what = what or ("flush" if warned else "startup" if not uses or f < uses[0][0] else "idle")
             else:
@@ -196,7 +196,7 @@ class Worth:
             return None
         types = {t["name"]: t for t in self.start["machines"]}
         on = fleet["pool"].split("/")[3]
-        if self.start.get("program"):
+        if self.start.get("program") is not None:
             each = defaultdict(float)
             for a in self.attempts:
                 good, _ = a.stretches(as_of)
@@ -212,6 +212,6 @@ class Worth:
             return None
         took = (work / fleet["count"] / types[on]["flops"] * self.speed() + clocks * fleet.get("beside", 0)) / 3600
         billed = took
-        if self.start.get("program") and took > 0:
+        if self.start.get("program") is not None and took > 0:
             billed = math.ceil(took) if self.start["rules"] == "ec2-2017" else max(took, 60 / 3600)
         return took, billed * fleet["count"] * float(types[on]["on_demand"]), fleet["count"]
