@@ -50,6 +50,7 @@ var functions = template.FuncMap{
 	"size":   progress.Size,
 	"sub":    func(a, b int) int { return a - b },
 	"number": words.Number,
+	"ended":  words.Ended,
 	"title":  title,
 	"saving": func(v market.USD) string {
 		if v < 0 {

@@ -227,6 +227,11 @@ func TestLogs(t *testing.T) {
 		!strings.Contains(text, "tierml logs demo-1 i-1") {
 		t.Errorf("a machine's: %.500s ... %s", text, text[len(text)-300:])
 	}
+	for q, want := range map[string]string{"FIRST": ">first line\n</pre>", "middle+%3C": ">middle &lt;b&gt;\n", "%3Cscript%3E": "No line has these words."} { // far above the end
+		if text := get(t, server, "/runs/demo-1/logs?of=i-1&q="+q, http.StatusOK); !strings.Contains(text, want) || strings.Contains(text, "31mline") || strings.Contains(text, "<script>") {
+			t.Errorf("a search for %s: %.1500s", q, text)
+		}
+	}
 	for _, name := range []string{"i-2", "../secret", "..%2fsecret"} {
 		get(t, server, "/runs/demo-1/logs?of="+name, http.StatusNotFound)
 	}

@@ -43,6 +43,7 @@ var functions = template.FuncMap{
 	"money":  money,
 	"pool":   words.Pool,
 	"unit":   journal.Unit,
+	"ended":  words.Ended,
 	"length": words.Duration,
 	"amount": func(v market.USD) float64 { return float64(v) / float64(market.Dollar) },
 	"stamp":  func(t time.Time) string { return page.Stamp(t)[:16] },

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,6 +23,9 @@ import (
 // logShown is the size of the end of a log on a page, in bytes.
 const logShown = 32 << 10
 
+// logSearched is the size of the end of a log that a search reads, in bytes.
+const logSearched = 4 << 20
+
 // controllerLog is the name of the controller's log.
 const controllerLog = "controller"
 
@@ -29,10 +33,11 @@ const controllerLog = "controller"
 type logsView struct {
 	frame
 	Run, Link string
-	Names     []string // of all logs, the controller's first; programs' last
+	Names     []string // of all logs, the controller's first; in runs of programs, theirs first
 	Of        string   // the one shown
 	Text      string   // its end
 	Cut       bool     // earlier parts exist
+	Q         string   // only lines with this; empty = all
 }
 
 // logs serves the end of one log of a run: of the controller, or of the machine in of.
@@ -42,7 +47,7 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	_, going := r.linesRead()
-	v := logsView{frame: newFrame(going), Run: r.name(), Link: r.link(), Of: request.FormValue("of")}
+	v := logsView{frame: newFrame(going), Run: r.name(), Link: r.link(), Of: request.FormValue("of"), Q: request.FormValue("q")}
 	found, err := os.ReadDir(filepath.Join(r.dir, rundir.LogsDir))
 	if err != nil && !os.IsNotExist(err) {
 		trouble(w, http.StatusServiceUnavailable, "Not now", fmt.Sprintf("The logs of %s cannot be listed: %v.", r.name(), err))
@@ -59,11 +64,11 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 			v.Names = append(v.Names, name)
 		}
 	}
-	if at := 0; controller {
-		if r.summary(b.now()).Unit != "" { // users expect their program's output
-			at = len(v.Names)
-		}
-		v.Names = slices.Insert(v.Names, at, controllerLog)
+	if controller {
+		v.Names = slices.Insert(v.Names, 0, controllerLog)
+	}
+	if r.summary(b.now()).Unit != "" { // users expect their program's output
+		slices.SortStableFunc(v.Names, func(a, b string) int { return cmp.Compare(ofMachine(a), ofMachine(b)) })
 	}
 	if v.Of == "" && len(v.Names) > 0 {
 		v.Of = v.Names[0]
@@ -73,14 +78,43 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	if v.Of != "" {
-		v.Text, v.Cut, err = tail(filepath.Join(r.dir, rundir.LogsDir, v.Of+".log"), logShown)
+		most := int64(logShown)
+		if v.Q != "" {
+			most = logSearched
+		}
+		v.Text, v.Cut, err = tail(filepath.Join(r.dir, rundir.LogsDir, v.Of+".log"), most)
 		if err != nil {
 			trouble(w, http.StatusServiceUnavailable, "Not now", fmt.Sprintf("The log of %s cannot be read: %v.", v.Of, err))
 			return
 		}
-		v.Text = b.shown(v.Text)
+		v.Text = b.shown(v.having())
 	}
 	show(w, request, "logs.html", v)
+}
+
+// ofMachine returns 0 for the output of a rank or task, and 1 for other logs.
+func ofMachine(name string) int {
+	if strings.HasPrefix(name, "rank-") || strings.HasPrefix(name, "task-") {
+		return 0
+	}
+	return 1
+}
+
+// having returns the last lines of the text that contain the searched words.
+func (v *logsView) having() string {
+	if v.Q == "" {
+		return v.Text
+	}
+	lines := slices.Collect(strings.Lines(v.Text))
+	lines = slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(strings.ToLower(line), strings.ToLower(v.Q)) })
+	size := 0
+	for i, line := range slices.Backward(lines) {
+		if size += len(line); size > logShown {
+			v.Cut = true
+			return strings.Join(lines[i+1:], "")
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 // outputShown is the number of a program's last lines on its run's page.

@@ -65,7 +65,7 @@ func TestPageOfAProgram(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"task-1.2.log": "first line\n" + strings.Repeat("more\n", 30) + "<script>alert(1)</script> no such scene\n", "task-1.1.log": "older\n",
-		"task-2.4.log": "frame 17\n", "controller.log": "launching\n",
+		"task-2.4.log": "frame 17\n", "controller.log": "launching\n", "a.log": "launching, too\n",
 	} {
 		if err := os.WriteFile(filepath.Join(logs, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

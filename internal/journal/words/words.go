@@ -338,6 +338,17 @@ func Duration(seconds float64) string {
 	}
 }
 
+// Ended returns why a run has ended; of a stop the journal has only the source.
+func Ended(why string) string {
+	switch source, _, _ := strings.Cut(why, ":"); source {
+	case "Ctrl-C", "SIGTERM", "SIGHUP", "tierml stop", "the dashboard":
+		return "stopped by " + why
+	case "a user asked":
+		return "stopped by a user"
+	}
+	return why
+}
+
 // Number returns "1 clock", "2 clocks".
 func Number(n int, noun string) string {
 	if n == 1 {

@@ -99,3 +99,13 @@ func TestDuration(t *testing.T) {
 		}
 	}
 }
+
+// The reason for an end tells who stopped the run.
+func TestEnded(t *testing.T) {
+	for why, want := range map[string]string{"SIGTERM": "stopped by SIGTERM", "the dashboard": "stopped by the dashboard", "SIGHUP: the terminal is gone": "stopped by SIGHUP: the terminal is gone",
+		"a user asked": "stopped by a user", "max_duration 24h0m0s is over": "max_duration 24h0m0s is over", "the program is done": "the program is done", "": ""} {
+		if got := Ended(why); got != want {
+			t.Errorf("%q: %q, not %q", why, got, want)
+		}
+	}
+}
