@@ -32,6 +32,14 @@ func TestPlanOfAProgram(t *testing.T) {
 	if text := write(&large); !strings.Contains(text, "24 tasks, 4 at a time") {
 		t.Error(text)
 	}
+	for words, p := range map[string]*Program{"0.5 cores' worth of processor time, at most 1.0 MB of memory in one process, in the last run: more vCPUs would not": {Cores: .5},
+		"in the last run: all of the one core that its machine had; if it has several threads,": {Cores: .97, Single: true},
+		"in the last run: all that its machine had":                                             {Cores: 1.9, Filled: true}} {
+		p.Count, p.Memory = 1, 1e6
+		if text := write(p); !strings.Contains(text, words) {
+			t.Errorf("%q is not in:\n%s", words, text)
+		}
+	}
 	if said := small.tooLarge(); said != "" {
 		t.Error(said)
 	}
