@@ -145,8 +145,9 @@ type listView struct {
 	Month     string // the month of Shares
 	Rows      []Row
 	Of, All   int
-	Archives  bool // archived runs are listed
-	Archived  int  // runs
+	Replayed  string // which part of the job server's spending is of replayed markets
+	Archives  bool   // archived runs are listed
+	Archived  int    // runs
 	Q         string
 	Filtered  bool
 	Facets    []facet // those with a choice
@@ -251,6 +252,22 @@ func (v *listView) needing(all []Row) {
 		v.Attention = v.Attention[n:]
 	}
 	slices.Reverse(v.Attention)
+}
+
+// replayedPart returns which part of the runs' dollars is not real, in words; empty = none.
+func replayedPart(rows []Row) string {
+	replayed, paid := false, false
+	for _, j := range rows {
+		replayed = replayed || j.Replayed && dollars(j.Spent) > 0
+		paid = paid || !j.Replayed && dollars(j.Spent) > 0
+	}
+	switch {
+	case replayed && paid:
+		return ", partly replayed"
+	case replayed:
+		return ", replayed"
+	}
+	return ""
 }
 
 // addDays sums up the cost of the last days' runs. Of shared hosts only the idle share counts: jobs pay the rest.
@@ -373,6 +390,7 @@ func (b *Board) listView(r *http.Request) listView {
 			paid = append(paid, Row{Summary: s})
 		}
 	}
+	v.Replayed = replayedPart(paid)
 	v.addShares(paid, b.now())
 	v.addDays(paid)
 	v.Archives = r.FormValue("archived") != ""

@@ -90,12 +90,12 @@ func TestListOfAServer(t *testing.T) {
 	b.ManagedBy(func(*http.Request) Manager {
 		return Manager{Running: 1, MaxRunning: 2, Queued: 1, MaxQueued: 100, Spent: 1250 * market.Dollar / 100, Budget: 50 * market.Dollar,
 			Rate: 3 * market.Dollar, PerHour: 4 * market.Dollar, Held: "the jobs cost $3.00 an hour",
-			Jobs: []Row{{Summary: Summary{Run: "a-1", State: "running", Began: journaltest.Began}}, {Summary: Summary{Run: "b-1", State: "queued", Why: "waits"}, Place: 1}}}
+			Jobs: []Row{{Summary: Summary{Run: "a-1", State: "running", Began: journaltest.Began, Spent: "12.5", Replayed: true}}, {Summary: Summary{Run: "b-1", State: "queued", Why: "waits"}, Place: 1}}}
 	}, nil)
 	server := httptest.NewServer(b.Handler())
 	defer server.Close()
 	text := get(t, server, "/", http.StatusOK)
-	for _, want := range []string{"of 2 at a time", "of 100 at most", "$12.50", "of a budget of $50.00", "$3.00", "of $4.00 at most",
+	for _, want := range []string{"of 2 at a time", "of 100 at most", "$12.50", "of a budget of $50.00, replayed", "$3.00", "of $4.00 at most",
 		"What waits is not started: the jobs cost $3.00 an hour", "queued #1", "waits", `href="/runs/a-1"`, `max="50" value="12.5"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in the list", want)

@@ -171,6 +171,13 @@ func TestSharesOfTheMonth(t *testing.T) {
 
 // Dollars of replayed markets are never added to real ones.
 func TestReplayedDollarsAreApart(t *testing.T) {
+	row := func(spent string, replayed bool) Row { return Row{Summary: Summary{Spent: spent, Replayed: replayed}} }
+	if got := replayedPart([]Row{row("2", true), row("3", false)}); got != ", partly replayed" {
+		t.Errorf("the job server's spending: %q", got)
+	}
+	if got := replayedPart([]Row{row("0", true), row("3", false)}); got != "" {
+		t.Errorf("the job server's spending: %q", got)
+	}
 	day := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
 	var v listView
 	v.addDays([]Row{{Summary: Summary{Run: "a-1", Started: day, Spent: "2", Saved: "1"}}, {Summary: Summary{Run: "b-1", Started: day, Spent: "50", Saved: "9", Replayed: true}}})
