@@ -226,6 +226,16 @@ func (v view) EachSteps() bool {
 	return v.Programs.Tasks > 0 || len(v.Programs.Members) == 1
 }
 
+// Unwarned returns how many machines the provider took without a notice, or lost: they are no evictions, which have one.
+func (v view) Unwarned() (n int) {
+	for _, i := range v.Instances {
+		if i.Ended != nil && i.EndedBy == string(market.ByProvider) {
+			n++
+		}
+	}
+	return max(n-v.Totals.Evictions, 0)
+}
+
 // Unit returns the run's unit of progress.
 func (v view) Unit() string { return journal.Unit(v.Run.Kind) }
 

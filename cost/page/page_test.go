@@ -14,6 +14,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
+	"github.com/tierml/tierml/market"
 )
 
 func storyReport(t *testing.T, entries []journal.Entry) *cost.Report {
@@ -101,6 +102,16 @@ func TestChartsAreWellFormed(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A card counts what the provider took or lost without a notice, apart from evictions.
+func TestUnwarnedEnds(t *testing.T) {
+	end := func(by market.EndedBy) cost.Instance { return cost.Instance{Ended: &time.Time{}, EndedBy: string(by)} }
+	r := &cost.Report{Instances: []cost.Instance{end(market.ByProvider), end(market.ByProvider), end(market.ByUser), {}}}
+	r.Totals.Evictions = 1
+	if got := (view{Report: r}).Unwarned(); got != 1 {
+		t.Errorf("%d without a notice", got)
 	}
 }
 
