@@ -446,7 +446,11 @@ func (p *Programs) words() string {
 	text := ""
 	switch {
 	case p.Tasks > 0:
-		text = fmt.Sprintf("%d of %d tasks done", p.Done, p.Tasks)
+		word := "tasks"
+		if len(p.Trials) > 0 {
+			word = "trials"
+		}
+		text = fmt.Sprintf("%d of %d %s done", p.Done, p.Tasks, word)
 		if p.Dropped > 0 {
 			text += fmt.Sprintf(", %d dropped after feedback", p.Dropped)
 		}

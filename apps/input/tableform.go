@@ -306,14 +306,19 @@ var (
 	thousands    = pattern.Of(`^[+-]?([0-9]{1,3}(,[0-9]{3})+|[0-9]{1,2}(,[0-9]{2})+,[0-9]{3})(\.[0-9]+)?$`) // the second as in India
 	decimalComma = pattern.Of(`^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+),[0-9]+$`)
 	// signed matches a number with a currency before or behind it, or followed by a percent sign.
-	signed = pattern.Of(`^([+-]?)(?:(?:[A-Z]{0,2}\p{Sc}|` + currencies + `) ?)?([0-9][0-9.,]*)(?: ?(?:\p{Sc}|%|` + currencies + `))?$`)
+	signed = pattern.Of(`^([+-]?)(?:([A-Z]{0,2}\p{Sc}|[A-Z]{3}) ?)?([0-9][0-9.,]*)(?: ?(\p{Sc}|%|[A-Z]{3}))?$`)
 	// grouped matches digits in groups with blanks or apostrophes between them, negative a number in an accountant's parentheses.
 	grouped  = pattern.Of(`^([+-]?[0-9]{1,3})([ \x{a0}\x{202f}'’][0-9]{3})+([.,][0-9]+)?$`)
 	negative = pattern.Of(`^\(([^()]+)\)$`)
 )
 
 // currencies are usual codes of currencies.
-const currencies = "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|BRL|MXN|SEK|NOK|DKK|PLN|CZK|ZAR|KRW|SGD|HKD"
+var currencies = []string{"USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "CAD", "AUD", "NZD", "BRL", "MXN", "SEK", "NOK", "DKK", "PLN", "CZK", "ZAR", "KRW", "SGD", "HKD"}
+
+// isUnit reports whether letters and signs beside a number are a currency or a percent sign.
+func isUnit(text string) bool {
+	return strings.IndexFunc(text, func(c rune) bool { return c < 'A' || c > 'Z' }) >= 0 || text == "" || slices.Contains(currencies, text)
+}
 
 // plainNumber removes typesetters' and accountants' marks from numbers.
 func plainNumber(field string) string {
@@ -346,8 +351,8 @@ func (f *numberForm) parse(field string) (x float64, ok bool) {
 	if inner, quotes := strings.CutPrefix(field, "'"); quotes && strings.HasSuffix(inner, "'") {
 		return f.parse(strings.TrimSuffix(inner, "'"))
 	}
-	if found := signed().FindStringSubmatch(plainNumber(field)); found != nil {
-		text := found[2]
+	if found := signed().FindStringSubmatch(plainNumber(field)); found != nil && isUnit(found[2]) && isUnit(found[4]) {
+		text := found[3]
 		switch {
 		case f.comma && decimalComma().MatchString(text):
 			text = strings.Replace(strings.ReplaceAll(text, ".", ""), ",", ".", 1)

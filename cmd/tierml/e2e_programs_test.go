@@ -305,7 +305,7 @@ func TestArrayOfTasks(t *testing.T) {
 	if got := number(all, "finished"); got != 11 || len(all) < 13 || slices.Contains(all, "failed") || number(all, "cancelled") != 1 {
 		t.Errorf("%d of 12 are done: %v", got, all)
 	}
-	if !strings.Contains(printed, "11 of 12 tasks done, 1 cancelled, ") || !strings.Contains(printed, "11 of 12 tasks are done, 1 cancelled") {
+	if !strings.Contains(printed, "11 of 12 trials done, 1 cancelled, ") || !strings.Contains(printed, "11 of 12 trials are done, 1 cancelled") {
 		t.Errorf("the run prints:\n%s", printed)
 	}
 	s.addsUp("own-1")
