@@ -79,8 +79,12 @@ func (h *hourly) limited() bool {
 // pays returns the hourly cost of machines that start and end at once that stays within the budget, with this much due
 // otherwise.
 func (j *Job) pays(due market.USD) market.USD {
-	least := max(j.Terms.Increment, j.Startup+2*j.Leave).Hours()
-	return market.USD(float64(j.Budget-due) / max(least, 1e-3))
+	return market.USD(float64(j.Budget-due) / j.LeastHours())
+}
+
+// LeastHours returns how many hours a machine costs that is bought now and ended at once.
+func (j *Job) LeastHours() float64 {
+	return max(max(j.Terms.Increment, j.Startup+2*j.Leave).Hours(), 1e-3)
 }
 
 // Pays reports whether the budget has room for machines that cost perHour.

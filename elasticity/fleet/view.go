@@ -112,12 +112,32 @@ func (v *view) jobState() bidding.Job {
 		j.Terms = v.cfg.Rules.Terms()
 	}
 	if j.Budget > 0 {
-		j.Spent, j.Owed = v.accounts.due(v.Now), v.accounts.due(v.Now.Add(v.ending(p)))
+		requested := v.requested(&j)
+		j.Spent, j.Owed = v.accounts.due(v.Now)+requested, v.accounts.due(v.Now.Add(v.ending(p)))+requested
 	}
 	if j.PerHour > 0 || v.cfg.Reliable.Count == 0 && !v.cfg.Whole {
 		j.Reliable = v.reliableRate()
 	}
 	return j
+}
+
+// requested returns the least that transient machines cost which are requested and not bought yet: another purchase may be decided before
+// the provider has answered.
+func (v *view) requested(j *bidding.Job) (sum market.USD) {
+	transient := func(t step.Tier) bool { return t == "" || v.cfg.chosen(t) }
+	v.buys.unanswered(transient, func(l *launch) {
+		price := l.bid
+		if h := v.markets.prices[l.pool]; h != nil && !(j.Terms.PayBid && l.bid > 0) {
+			if p, known := h.At(v.Now); known && (l.bid == 0 || p < l.bid) {
+				price = p
+			}
+		}
+		if price == 0 {
+			price = v.markets.typeOf(l.pool).OnDemand
+		}
+		sum += market.USD(float64(l.count) * float64(v.cfg.due(l.pool, price)) * j.LeastHours())
+	})
+	return sum
 }
 
 // ending returns the longest time that a run takes to end gracefully.

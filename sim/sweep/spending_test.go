@@ -80,6 +80,23 @@ func TestBudgetBeforeADearHour(t *testing.T) {
 	}
 }
 
+// The budget pays for eight machines' first hour at the bid. Eight more are not bought while the provider has not answered.
+func TestBudgetBeforeTheProviderAnswers(t *testing.T) {
+	m := demoMaker(t, "ec2-pay-bid", 10*market.Dollar)
+	made, err := m.By("tierml-noswitch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := made.Sim
+	one.Start = time.Date(2014, 3, 23, 2, 51, 0, 0, time.UTC)
+	one.Horizon, one.MaxDuration, one.Deadline = 240*time.Hour, 0, one.Start.Add(200*time.Hour)
+	one.Timing.PriceLag, one.Budget = 0, 2208*market.Dollar/1000
+	got, err := sim.Run(one)
+	if err != nil || got.Cost > one.Budget || got.Machines != 9 {
+		t.Errorf("%+v: %v", got, err)
+	}
+}
+
 // Four machines' next hour begins a second after sixteen others could be bought: the budget pays for either, not both.
 func TestBudgetBeforeHoursThatBegin(t *testing.T) {
 	m := demoMaker(t, "ec2-pay-bid", 10*market.Dollar)
