@@ -34,9 +34,11 @@ type Programs struct {
 	// WorkEach is the undisturbed work of one program on one machine, in floating-point operations at the machine's declared rate; 0 = none
 	// has succeeded yet.
 	WorkEach float64 `json:"work_each,omitempty"`
-	// Cores is how many cores' worth of processor time the programs took while they ran, Memory the most bytes that one of their processes
+	// Cores is how many cores' worth of processor time the programs took while they ran, Wanted what they would have taken if no thread had
+	// waited for a core, Memory the most bytes that one of their processes
 	// held, and Wall how many wall-clock seconds one that has ended well took on machines of the type On; 0 = unknown.
 	Cores  float64 `json:"cores,omitempty"`
+	Wanted float64 `json:"wanted_cores,omitempty"`
 	Memory int64   `json:"memory_bytes,omitempty"`
 	Wall   float64 `json:"wall_seconds,omitempty"`
 	On     string  `json:"on,omitempty"`
@@ -69,7 +71,7 @@ type attempt struct {
 	withOther              bool      // it ended because another rank had failed
 	repeats                bool      // it started before the step of its state
 	there                  time.Time // it reached that step; zero = it has not
-	cpu                    float64   // seconds of processor time; 0 = unknown
+	cpu, wait              float64   // seconds of processor time, and of threads waiting for it; 0 = unknown
 	memory                 int64
 }
 
@@ -137,7 +139,7 @@ func (l *Ledger) addProgram(e journal.Entry) {
 			a = p.begin(e) // it never ran
 		}
 		a.ended, a.outcome, a.withOther = e.T, e.Outcome, e.Why == journal.FailedElsewhere
-		a.cpu, a.memory = e.CPU, e.Memory
+		a.cpu, a.wait, a.memory = e.CPU, e.Wait, e.Memory
 		if e.Clock > 0 {
 			p.steps[e.Program] = e.Clock
 		}
@@ -379,7 +381,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 // measured computes what the programs used while they ran, and how long those that succeeded took on machines of one type.
 func (l *Ledger) measured(out *Programs, asOf time.Time) {
 	p := &l.programs
-	var cpu, ran float64
+	var cpu, wait, ran float64
 	wall, on := map[string]float64{}, map[string]string{}
 	for _, a := range p.attempts {
 		m := l.machines[a.instance]
@@ -388,7 +390,7 @@ func (l *Ledger) measured(out *Programs, asOf time.Time) {
 		}
 		seconds := l.clock.ToWall(a.worked(asOf)).Seconds()
 		if a.cpu > 0 && seconds > 0 {
-			cpu, ran = cpu+a.cpu, ran+seconds
+			cpu, wait, ran = cpu+a.cpu, wait+a.wait, ran+seconds
 		}
 		out.Memory = max(out.Memory, a.memory)
 		wall[a.program] += seconds
@@ -399,7 +401,7 @@ func (l *Ledger) measured(out *Programs, asOf time.Time) {
 		}
 	}
 	if ran > 0 {
-		out.Cores = cpu / ran
+		out.Cores, out.Wanted = cpu/ran, (cpu+wait)/ran
 	}
 	ended, kinds := 0, map[string]bool{}
 	for _, program := range slices.Sorted(maps.Keys(p.newest)) { // a sum depends on the order

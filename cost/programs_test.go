@@ -90,13 +90,15 @@ func TestUseOfMachinesHasAHint(t *testing.T) {
 	begin := time.Date(2016, 4, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		cpu    float64
+		wait   float64
 		memory int64
 		want   string
 	}{
-		"idle":       {90, 1 << 30, "a small would do"},
-		"busy":       {1500, 1 << 30, ""},
-		"memory":     {90, 12 << 30, ""},
-		"in-between": {350, 1 << 30, "most of it was idle"},
+		"idle":             {90, 0, 1 << 30, "a small would do"},
+		"busy":             {1500, 0, 1 << 30, ""},
+		"its threads wait": {700, 800, 1 << 30, ""},
+		"memory":           {90, 0, 12 << 30, ""},
+		"in-between":       {350, 0, 1 << 30, "most of it was idle"},
 	} {
 		details, err := json.Marshal(journal.StartDetails{Name: "own", Rules: "ec2-now", Clock: "2016-04-01T00:00:00Z@2016-04-01T00:00:00Z*1", Machines: []journal.MachineType{
 			{Name: "large", VCPU: 16, MemoryMiB: 16384, OnDemand: "0.8", FLOPS: 100}, {Name: "small", VCPU: 2, MemoryMiB: 4096, OnDemand: "0.1", FLOPS: 100},
@@ -105,7 +107,7 @@ func TestUseOfMachinesHasAHint(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := journal.OfProgram{Program: "rank-0"}
-		ended := journal.OfUse{CPU: c.cpu, Memory: c.memory}
+		ended := journal.OfUse{CPU: c.cpu, Wait: c.wait, Memory: c.memory}
 		var l cost.Ledger
 		for _, e := range []journal.Entry{
 			{T: begin, Kind: journal.Start, Details: details},

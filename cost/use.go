@@ -9,7 +9,8 @@ import (
 // Use compares what a run's programs used with the machines that they had, from the attempts that have ended.
 type Use struct {
 	Type   string  `json:"type"`
-	Cores  float64 `json:"cores"` // of processor time, on average
+	Cores  float64 `json:"cores"`        // of processor time, on average
+	Wanted float64 `json:"wanted_cores"` // if no thread had waited for a core
 	VCPU   int     `json:"vcpu"`
 	Memory int64   `json:"memory_bytes"` // the maximum of one process
 	Of     int64   `json:"machine_memory_bytes,omitempty"`
@@ -22,7 +23,7 @@ const spare = 1.1
 
 // Use returns nil until an attempt has ended, or if machines of several types were used.
 func (l *Ledger) Use() *Use {
-	var cpu, ran float64
+	var cpu, wait, ran float64
 	u := &Use{}
 	for _, a := range l.programs.attempts {
 		m := l.machines[a.instance]
@@ -34,18 +35,18 @@ func (l *Ledger) Use() *Use {
 		} else {
 			return nil
 		}
-		cpu, ran = cpu+a.cpu, ran+l.clock.ToWall(a.ended.Sub(a.began)).Seconds()
+		cpu, wait, ran = cpu+a.cpu, wait+a.wait, ran+l.clock.ToWall(a.ended.Sub(a.began)).Seconds()
 		u.Memory = max(u.Memory, a.memory)
 	}
 	had, known := l.types[u.Type]
 	if !known || ran <= 0 {
 		return nil
 	}
-	u.Cores, u.VCPU, u.Of = cpu/ran, had.VCPU, had.MemoryMiB<<20
+	u.Cores, u.Wanted, u.VCPU, u.Of = cpu/ran, (cpu+wait)/ran, had.VCPU, had.MemoryMiB<<20
 	price := had.price
 	for _, name := range slices.Sorted(maps.Keys(l.types)) {
 		t := l.types[name]
-		if t.price < price && float64(t.VCPU) >= math.Ceil(u.Cores*spare) && float64(t.MemoryMiB<<20) >= float64(u.Memory)*spare {
+		if t.price < price && float64(t.VCPU) >= math.Ceil(u.Wanted*spare) && float64(t.MemoryMiB<<20) >= float64(u.Memory)*spare {
 			u.Enough, price = name, t.price
 		}
 	}
@@ -55,7 +56,7 @@ func (l *Ledger) Use() *Use {
 // Hint says what would have sufficed if most of the machine was idle; else it is empty.
 func (u *Use) Hint() string {
 	switch {
-	case u.Cores >= float64(u.VCPU)/2 || u.Of > 0 && u.Memory >= u.Of/2:
+	case u.Wanted >= float64(u.VCPU)/2 || u.Of > 0 && u.Memory >= u.Of/2:
 		return ""
 	case u.Enough != "":
 		return "a " + u.Enough + " would do"

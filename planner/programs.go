@@ -25,6 +25,7 @@ type Program struct {
 	Pretended    bool    // machines have the type and its price, but not the device
 	Basis        string  // of Hours
 	Cores        float64 // processor time per time that it used in the last run, in cores; 0 = unknown
+	Wanted       float64 // what it would have used if no thread had waited for a core
 	Filled       bool    // those were all cores of its machine, two or more
 	Single       bool    // those were the one core of its machine
 	Memory       int64   // the maximum memory of one of its processes then, in bytes
@@ -147,6 +148,9 @@ func (p *Plan) writeProgram(b *terminal.Text, s Style) {
 			text += ": all of the one core that its machine had; if it has several threads, name a type with more vCPUs to compare"
 		} else if in.Cores < fewCores {
 			text += ": more vCPUs would not make it faster"
+		}
+		if more := in.Wanted - in.Cores; more >= .5 {
+			text += fmt.Sprintf("; its threads waited for %.1f cores more", more)
 		}
 		row("Uses", text)
 	}

@@ -12,6 +12,9 @@ func members(session int, _ string) []int {
 	return []int{-session}
 }
 
+// sample knows nothing on this system.
+func (w *waits) sample(int) {}
+
 // endsOn is not known on this system.
 func endsOn(int, syscall.Signal) bool { return false }
 

@@ -169,7 +169,8 @@ type Exited struct {
 	Tail   string `json:"tail,omitempty"` // its last lines of output
 	Note   string `json:"note,omitempty"` // the reason, if there is more to say
 	// CPU is the processor time of the program and all that it waited for, in seconds, and Memory the peak memory of one process; 0 =
-	// unknown, as in containers.
+	// unknown, as in containers. Wait is for how many seconds its threads waited for a processor, all together.
 	CPU    float64 `json:"cpu,omitempty"`
+	Wait   float64 `json:"wait,omitempty"`
 	Memory int64   `json:"memory,omitempty"`
 }

@@ -61,6 +61,8 @@ type supervisor struct {
 	request    uint64    // the snapshot round requested from the program
 	written    uint64    // the round in its file
 
+	waits waits
+
 	reportedAt  time.Time
 	reported    Reading
 	reportedAny bool
@@ -88,6 +90,9 @@ func (a *attempt) supervise(p *process) Exited {
 		now := time.Now()
 		s.progressed(now, false)
 		s.writePeers()
+		if p.within == nil && !gone {
+			s.waits.due(p.cmd.Process.Pid)
+		}
 		s.warn(now)
 		if s.over(now, gone) {
 			return s.conclude(gone)
@@ -274,6 +279,7 @@ func (s *supervisor) conclude(gone bool) Exited {
 	exited := Exited{Of: s.of(), Phase: Running, Asked: s.ends, Tail: tail, Note: s.note}
 	exited.Code, exited.Signal = s.p.status()
 	exited.CPU, exited.Memory = s.p.used()
+	exited.Wait = exited.CPU * s.waits.share()
 	switch {
 	case exited.Code != 0 && full(failed, tail):
 		exited.Note = join(exited.Note, s.m.disk())

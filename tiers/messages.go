@@ -303,6 +303,7 @@ type (
 		Note    string  // the reason, if there is more to say
 		Asked   bool    // by a StopProgram or a notice
 		CPU     float64 // seconds of processor time; 0 = unknown
+		Wait    float64 // seconds for which its threads waited for a processor, all together
 		Memory  int64   // the most bytes held by one of its processes; 0 = unknown
 	}
 	// Used is what a machine has used since its agent began to count: the whole machine or, if it is shared, the agent's processes.

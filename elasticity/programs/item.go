@@ -69,7 +69,7 @@ type rank struct {
 	signal    string
 	phase     string
 	tail      string
-	cpu       float64 // seconds of processor time; 0 = unknown
+	cpu, wait float64 // seconds of processor time, and of waiting for it; 0 = unknown
 	memory    int64   // the most bytes held by one of its processes; 0 = unknown
 	note      string  // the reason, if there is more to say than the exit code
 	final     bool    // its last state is in the store

@@ -258,7 +258,7 @@ func (w *Work) takeExited(it *unit, r *rank, e tiers.ProgramExited) {
 		return
 	}
 	r.exited, r.asked, r.code, r.signal, r.phase, r.tail, r.note = true, e.Asked, e.Code, e.Signal, e.Phase, e.Tail, e.Note
-	r.cpu, r.memory = e.CPU, e.Memory
+	r.cpu, r.wait, r.memory = e.CPU, e.Wait, e.Memory
 	switch {
 	case r.well(w.cfg.State) || e.Asked || !it.winding.IsZero():
 	case len(it.ranks) == 1 && !w.cfg.Elastic && e.Signal == "" && !r.w.Warned: // neither another machine nor a shutdown of this one can be the cause

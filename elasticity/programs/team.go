@@ -424,7 +424,7 @@ func (w *Work) end(it *unit, r *rank, outcome, why string) {
 		e := journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Outcome: outcome,
 			Clock: r.step, TrainLoss: r.loss, Why: why}
 		if r.exited {
-			e.Code, e.CPU, e.Memory = r.code, r.cpu, r.memory
+			e.Code, e.CPU, e.Wait, e.Memory = r.code, r.cpu, r.wait, r.memory
 		}
 		if outcome == journal.Failure {
 			e.Log = step.Printable(r.tail)

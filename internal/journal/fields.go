@@ -57,7 +57,7 @@ var kinds = []Fields{
 	{ProgramStep, []string{"program"}, []string{"generation", "clock", "train_loss", "round", "redone", "why"}, false},
 	{ProgramSaved, []string{"program", "model"}, []string{"instance", "generation", "clock", "bytes", "seconds", "digest", "round"}, true},
 	{ProgramSaveFailed, []string{"program"}, []string{"instance", "generation"}, false},
-	{ProgramEnd, []string{"program", "outcome"}, []string{"instance", "generation", "clock", "train_loss", "code", "log", "cpu_seconds", "memory_bytes"}, true},
+	{ProgramEnd, []string{"program", "outcome"}, []string{"instance", "generation", "clock", "train_loss", "code", "log", "cpu_seconds", "wait_seconds", "memory_bytes"}, true},
 	{ProgramDropped, []string{"program"}, []string{"clock"}, false},
 	{Done, []string{"outcome"}, []string{"model", "train_loss", "test_loss", "clock", "log"}, true},
 }

@@ -155,6 +155,7 @@ type OfProgram struct {
 // OfUse is what an attempt or a machine has used; 0 = unknown.
 type OfUse struct {
 	CPU       float64 `json:"cpu_seconds,omitempty"`
+	Wait      float64 `json:"wait_seconds,omitempty"` // for which an attempt's threads waited for a processor, all together
 	Memory    int64   `json:"memory_bytes,omitempty"` // the peak of one of an attempt's processes, or the machine's total peak
 	GPU       float64 `json:"gpu_seconds,omitempty"`  // in which a GPU computed, averaged over a machine's GPUs
 	GPUMemory int64   `json:"gpu_memory_bytes,omitempty"`

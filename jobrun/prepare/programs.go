@@ -151,16 +151,32 @@ func MeasureProgram(ctx context.Context, job *config.Job, choice planner.Resolve
 // filledFrom is the share of a machine's cores above which programs are assumed to use all cores.
 const filledFrom = .85
 
+// overFrom is the number of cores wanted for each core had above which programs are assumed to have a fixed number of threads.
+const overFrom = 1.5
+
 // filled reports whether the programs of a run used all of their machines' cores, two or more, and may use more elsewhere; on one core,
 // most use just that. Machines of the local cloud have no more cores than this computer.
 func filled(job *config.Job, former *cost.Programs) bool {
 	had := coresHad(job, former)
-	return had > 1 && former.Cores >= filledFrom*float64(had)
+	return had > 1 && former.Wanted >= filledFrom*float64(had)
 }
 
 // single reports whether the programs of a run used the one core that their machines had: whether they would use more is unknown.
 func single(job *config.Job, former *cost.Programs) bool {
-	return coresHad(job, former) == 1 && former.Cores >= filledFrom
+	return coresHad(job, former) == 1 && former.Wanted >= filledFrom
+}
+
+// wanted returns how many cores programs would use. Many start a thread for each core that they see: those that filled their machine may use any number.
+// Those whose threads waited for far more cores than there were have as many threads as they want.
+func wanted(job *config.Job, former *cost.Programs) float64 {
+	cores := former.Wanted
+	if filled(job, former) && cores < overFrom*float64(coresHad(job, former)) {
+		cores = math.Inf(1)
+	}
+	if job.Cloud == config.CloudLocal {
+		cores = min(cores, float64(runtime.NumCPU()))
+	}
+	return cores
 }
 
 // coresHad returns the cores of the machines that a run's programs had; 0 = unknown.
@@ -178,10 +194,7 @@ func coresHad(job *config.Job, former *cost.Programs) int {
 func Remember(ctx context.Context, job *config.Job) error {
 	_, former, err := formerRun(ctx, job)
 	if err == nil && former != nil {
-		job.Use(former.Cores)
-		if filled(job, former) {
-			job.Use(math.Inf(1)) // it is unknown how many more they would use
-		}
+		job.Use(wanted(job, former))
 	}
 	return err
 }
@@ -296,7 +309,7 @@ func (f *programFacts) describe(job *config.Job) *planner.Program {
 		p.Store = job.Block.Shared().Checkpoints
 	}
 	if f.former != nil {
-		p.Cores, p.Memory, p.Filled, p.Single = f.former.Cores, f.former.Memory, filled(job, f.former), single(job, f.former)
+		p.Cores, p.Wanted, p.Memory, p.Filled, p.Single = f.former.Cores, f.former.Wanted, f.former.Memory, filled(job, f.former), single(job, f.former)
 		p.StateBytes = int64(f.stateEach(job))
 		if f.former.Save > 0 && p.StateBytes > 0 {
 			p.Rate = max(float64(p.StateBytes)/f.former.Save, assumedRate)

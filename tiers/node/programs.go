@@ -207,7 +207,7 @@ func reportOf(e program.Event) tiers.Report {
 		return tiers.ProgramSaveFailed{Attempt: e.Attempt, Error: e.Reason, Final: e.Final}
 	case program.Exited:
 		return tiers.ProgramExited{Attempt: e.Attempt, Code: max(e.Code, 0), Signal: e.Signal, Phase: string(e.Phase), Tail: e.Tail, Note: e.Note, Asked: e.Asked,
-			CPU: e.CPU, Memory: e.Memory}
+			CPU: e.CPU, Wait: e.Wait, Memory: e.Memory}
 	}
 	panic(fmt.Sprintf("a program's event %T has no report", e))
 }

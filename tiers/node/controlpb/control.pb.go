@@ -2162,6 +2162,7 @@ type ProgramExited struct {
 	Asked         bool                   `protobuf:"varint,7,opt,name=asked,proto3" json:"asked,omitempty"`
 	Cpu           float64                `protobuf:"fixed64,8,opt,name=cpu,proto3" json:"cpu,omitempty"`
 	Memory        int64                  `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`
+	Wait          float64                `protobuf:"fixed64,10,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2255,6 +2256,13 @@ func (x *ProgramExited) GetCpu() float64 {
 func (x *ProgramExited) GetMemory() int64 {
 	if x != nil {
 		return x.Memory
+	}
+	return 0
+}
+
+func (x *ProgramExited) GetWait() float64 {
+	if x != nil {
+		return x.Wait
 	}
 	return 0
 }
@@ -5008,7 +5016,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x11ProgramSaveFailed\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x14\n" +
-	"\x05final\x18\x03 \x01(\bR\x05final\"\xd3\x01\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\"\xe7\x01\n" +
 	"\rProgramExited\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x03R\x04code\x12\x16\n" +
@@ -5018,7 +5026,9 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x04note\x18\x06 \x01(\tR\x04note\x12\x14\n" +
 	"\x05asked\x18\a \x01(\bR\x05asked\x12\x10\n" +
 	"\x03cpu\x18\b \x01(\x01R\x03cpu\x12\x16\n" +
-	"\x06memory\x18\t \x01(\x03R\x06memory\"\x84\x01\n" +
+	"\x06memory\x18\t \x01(\x03R\x06memory\x12\x12\n" +
+	"\x04wait\x18\n" +
+	" \x01(\x01R\x04wait\"\x84\x01\n" +
 	"\aMoveOut\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x18\n" +

@@ -45,7 +45,7 @@ func encodeProgram(m *pb.FromNode, r tiers.Report) {
 	case tiers.ProgramExited:
 		m.Report = &pb.FromNode_ProgramExited{ProgramExited: &pb.ProgramExited{
 			Attempt: r.Attempt, Code: int64(r.Code), Signal: r.Signal, Phase: r.Phase, Tail: strings.ToValidUTF8(r.Tail, "?"),
-			Note: strings.ToValidUTF8(r.Note, "?"), Asked: r.Asked, Cpu: r.CPU, Memory: r.Memory}}
+			Note: strings.ToValidUTF8(r.Note, "?"), Asked: r.Asked, Cpu: r.CPU, Wait: r.Wait, Memory: r.Memory}}
 	}
 }
 
@@ -68,7 +68,7 @@ func decodeProgram(m *pb.FromNode) tiers.Report {
 	case *pb.FromNode_ProgramExited:
 		e := r.ProgramExited
 		return tiers.ProgramExited{Attempt: e.GetAttempt(), Code: int(e.GetCode()), Signal: e.GetSignal(), Phase: e.GetPhase(), Tail: e.GetTail(),
-			Note: e.GetNote(), Asked: e.GetAsked(), CPU: e.GetCpu(), Memory: e.GetMemory()}
+			Note: e.GetNote(), Asked: e.GetAsked(), CPU: e.GetCpu(), Wait: e.GetWait(), Memory: e.GetMemory()}
 	}
 	return nil
 }
