@@ -143,7 +143,7 @@ func (p *Plan) writeProgram(b *terminal.Text, s Style) {
 	if in.Cores > 0 {
 		text := fmt.Sprintf("%.2g cores' worth of processor time, at most %s of memory in one process, in the last run", in.Cores, progress.Size(in.Memory))
 		if in.Filled {
-			text += ": all that its machine had"
+			text += ": all that it could get"
 		} else if in.Single {
 			text += ": all of the one core that its machine had; if it has several threads, name a type with more vCPUs to compare"
 		} else if in.Cores < fewCores {

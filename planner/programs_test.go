@@ -34,8 +34,8 @@ func TestPlanOfAProgram(t *testing.T) {
 	}
 	for words, p := range map[string]*Program{"0.5 cores' worth of processor time, at most 1.0 MB of memory in one process, in the last run: more vCPUs would not": {Cores: .5},
 		"in the last run: all of the one core that its machine had; if it has several threads,": {Cores: .97, Single: true},
-		"in the last run: all that its machine had":                                             {Cores: 1.9, Filled: true},
-		"in the last run: all that its machine had; its threads waited for 2.3 cores more":      {Cores: 1.6, Wanted: 3.9, Filled: true}} {
+		"in the last run: all that it could get":                                                {Cores: 1.9, Filled: true},
+		"in the last run: all that it could get; its threads waited for 2.3 cores more":         {Cores: 1.6, Wanted: 3.9, Filled: true}} {
 		p.Count, p.Memory = 1, 1e6
 		if text := write(p); !strings.Contains(text, words) {
 			t.Errorf("%q is not in:\n%s", words, text)
