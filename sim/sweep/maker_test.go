@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,7 +115,13 @@ func TestNothingIsBoughtAboveMaxPrice(t *testing.T) {
 		starts = n
 	}
 	seed := uint64(time.Now().UnixNano())
-	r, bought := rand.New(rand.NewPCG(seed, 1)), 0
+	type draw struct {
+		at     time.Time
+		policy string
+	}
+	var bought atomic.Int64
+	var workers sync.WaitGroup
+	r := rand.New(rand.NewPCG(seed, 1))
 	for _, most := range []market.USD{market.Dollar / 20, market.Dollar * 15 / 100, market.Dollar * 3 / 10} {
 		m := demoMaker(t, "ec2-2017", most)
 		base, err := m.Base()
@@ -123,37 +133,49 @@ func TestNothingIsBoughtAboveMaxPrice(t *testing.T) {
 			types[p.Type.Name] = p.Type.OnDemand
 		}
 		types[base.Reliable.Type.Name] = base.Reliable.Type.OnDemand
-		first, last := window(&base)
-		for range starts / 3 {
-			names := Candidates(false)
-			name := names[r.IntN(len(names))]
-			cfg, err := m.By(name)
-			if err != nil {
-				continue // it is refused
-			}
-			one := cfg.Sim
-			one.Start = first.Add(time.Duration(r.Int64N(int64(last.Sub(first)))).Truncate(time.Minute))
-			one.Horizon, one.MaxDuration, one.Faults, one.Deadline = 36*time.Hour, 0, nil, one.Start.Add(Within(&base))
-			one.Record = func(e journal.Entry) {
-				if e.Kind != journal.Launch {
-					return
-				}
-				pool, err := market.ParsePool(e.Pool)
-				bid, _ := market.ParseUSD(fmt.Sprint(e.Bid))
-				price := types[pool.Type]
-				if pool.Class == market.Spot {
-					price = bid
-				}
-				if bought++; err != nil || price > most {
-					t.Errorf("seed %d: %s from %s buys %s at $%s, max_price is $%s", seed, name, one.Start, e.Pool, price, most)
-				}
-			}
-			if _, err := sim.Run(one); err != nil {
-				t.Fatal(err)
+		made := map[string]Made{}
+		var names []string
+		for _, name := range Candidates(false) {
+			if cfg, err := m.By(name); err == nil { // else it is refused
+				made[name], names = cfg, append(names, name)
 			}
 		}
+		first, last := window(&base)
+		drawn := make([]draw, starts/3)
+		for i := range drawn {
+			drawn[i] = draw{first.Add(time.Duration(r.Int64N(int64(last.Sub(first)))).Truncate(time.Minute)), names[r.IntN(len(names))]}
+		}
+		slices.SortFunc(drawn, func(a, b draw) int { return a.at.Compare(b.at) }) // neighbours share their past
+		for part := range slices.Chunk(drawn, max(1, (len(drawn)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))) {
+			workers.Go(func() {
+				cache := newRecollection(36 * time.Hour)
+				for _, d := range part {
+					one := made[d.policy].Sim
+					one.Policy = caching(one.Policy, cache)
+					one.Start, one.Horizon, one.MaxDuration, one.Faults, one.Deadline = d.at, 36*time.Hour, 0, nil, d.at.Add(Within(&base))
+					one.Record = func(e journal.Entry) {
+						if e.Kind != journal.Launch {
+							return
+						}
+						pool, err := market.ParsePool(e.Pool)
+						bid, _ := market.ParseUSD(fmt.Sprint(e.Bid))
+						price := types[pool.Type]
+						if pool.Class == market.Spot {
+							price = bid
+						}
+						if bought.Add(1); err != nil || price > most {
+							t.Errorf("seed %d: %s from %s buys %s at $%s, max_price is $%s", seed, d.policy, d.at, e.Pool, price, most)
+						}
+					}
+					if _, err := sim.Run(one); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		workers.Wait()
 	}
-	if bought == 0 {
+	if bought.Load() == 0 {
 		t.Error("nothing was bought")
 	}
 }
