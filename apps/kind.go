@@ -91,9 +91,17 @@ type Input struct {
 	Columns []string
 	// Ignore are columns of a table to leave out.
 	Ignore []string
+	// Target is a table's column to predict, if it is named: rows without it are left out.
+	Target string
 	// Beside opens another file in the same folder by name, for formats that split one data set over several files. Nil: there are no other
 	// files.
 	Beside func(name string) (io.ReadCloser, error)
+}
+
+// TargetOf returns the column that parameters name as the one to predict; empty = none, or it is given by its number.
+func TargetOf(params Params) string {
+	name, _ := params["target"].(string)
+	return name
 }
 
 // Defaults is incremented when a Kind's defaults change. A run keeps those that it started with: resumed with others it would continue with

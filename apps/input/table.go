@@ -38,6 +38,7 @@ type TableColumn struct {
 type TableOptions struct {
 	Columns []string         // names, for a file whose first line lacks them
 	Target  string           // the one of Columns that a file may omit
+	Needed  string           // the column without which a row is left out
 	Ignore  []string         // columns to ignore
 	Use     func(string) Use // returns a column's use by its name; nil = Either
 }
@@ -84,6 +85,9 @@ func (o TableOptions) read(name string, r io.Reader, maxBad int, limit int64) (T
 	err = t.readAll(plain)
 	if err == nil && t.rows == 0 {
 		err = fmt.Errorf("%s: no rows in it", name)
+		if t.lack > 0 {
+			err = fmt.Errorf("%s: no row has a %s, which is to be predicted", name, o.Needed)
+		}
 	}
 	if err == nil {
 		err = t.flush()
@@ -107,6 +111,9 @@ type tableReader struct {
 	rows      int
 	part      Sparse // rows not yet in all
 	all       *sparseTable
+
+	needed int // index of the column Needed; -1 = there is none
+	lack   int // rows left out since they lack it
 
 	again      int      // number of fields of the first line that recur in their columns
 	above      []string // fields of the comment just above the table
@@ -279,6 +286,10 @@ func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
 		first, err = append([]string{""}, first...), nil
 		lines.FieldsPerRecord = len(first)
 	}
+	if n := len(first) - 1; errors.Is(err, csv.ErrFieldCount) && len(second) == n && n > 0 && strings.TrimSpace(first[n]) == "" { // a comma too many
+		first, err = first[:n], nil
+		lines.FieldsPerRecord = n
+	}
 	var below []string
 	var parse *csv.ParseError
 	switch {
@@ -299,7 +310,7 @@ func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
 	if !isHeader {
 		rest = append([]record{{first, at, nil}}, rest...)
 	}
-	return rest, t.begin(names, at)
+	return rest, t.begin(names)
 }
 
 // reasonOf explains what is wrong with a line with these fields.
@@ -322,7 +333,7 @@ func (t *tableReader) fault(err error) error {
 }
 
 // begin makes the columns.
-func (t *tableReader) begin(names []string, line int) error {
+func (t *tableReader) begin(names []string) error {
 	for i, name := range names {
 		name = strings.Clone(strings.TrimSpace(name))
 		c := columnReader{places: map[string]int{}, number: &t.number}
@@ -333,13 +344,16 @@ func (t *tableReader) begin(names []string, line int) error {
 		case name == "":
 			name, c.unnamed = fmt.Sprintf("column %d", i+1), true
 		}
+		if original := name; t.columnNamed(name) {
+			for n := 1; t.columnNamed(name) || slices.Contains(names, name); n++ {
+				name = fmt.Sprintf("%s.%d", original, n)
+			}
+			t.notes = append(t.notes, fmt.Sprintf("two columns are named %q: the second is read as %q", original, name))
+		}
 		if slices.Contains(t.options.Ignore, name) {
 			c.use = Unused
 		} else if t.options.Use != nil {
 			c.use = t.options.Use(name)
-		}
-		if slices.ContainsFunc(t.columns, func(c columnReader) bool { return c.name == name }) {
-			return &LineError{t.name, line, fmt.Sprintf("two columns are named %q: rename one", name)}
 		}
 		switch c.name = name; c.use {
 		case Numbers:
@@ -355,7 +369,13 @@ func (t *tableReader) begin(names []string, line int) error {
 		}
 	}
 	t.row = make([]float32, len(t.columns))
+	t.needed = slices.IndexFunc(t.columns, func(c columnReader) bool { return c.name == t.options.Needed })
 	return nil
+}
+
+// columnNamed reports whether a column before has this name.
+func (t *tableReader) columnNamed(name string) bool {
+	return slices.ContainsFunc(t.columns, func(c columnReader) bool { return c.name == name })
 }
 
 // add adds a row, or returns the reason why it does not.
@@ -367,6 +387,10 @@ func (t *tableReader) add(fields []string) (reason string) {
 			}
 			return fmt.Sprintf("column %d (%s): %s", i+1, t.columns[i].name, reason)
 		}
+	}
+	if t.needed >= 0 && t.row[t.needed] != t.row[t.needed] && t.columns[t.needed].use != Unused && !t.columns[t.needed].text {
+		t.lack++
+		return ""
 	}
 	for i, value := range t.row {
 		if value == value { // not missing
@@ -407,6 +431,9 @@ func (t *tableReader) table() Table {
 			}
 		}
 		table.Columns = append(table.Columns, column)
+	}
+	if t.lack > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("%d of %d rows have no %s, which is to be predicted, and are left out", t.lack, t.lack+t.rows, t.options.Needed))
 	}
 	table.Notes = append(t.notes, table.Notes...)
 	kept := 0

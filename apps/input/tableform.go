@@ -332,11 +332,11 @@ func plainNumber(field string) string {
 	return field
 }
 
-// dateForms are the notations of dates; 3/4/2024 has the month first.
+// dateForms are the notations of dates; 3/4/2024 has the month first, 3-4-2024 the day.
 var dateForms = []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00",
 	"2006-01-02 15:04:05 UTC", "20060102T150405", "20060102T150405Z07:00", time.ANSIC, time.RFC1123Z, "Mon, 02 Jan 2006 15:04:05 GMT",
 	"2006/1/2", "2.1.2006", "1/2/2006", "1/2/2006 15:04", "1/2/2006 15:04:05", "1/2/2006 3:04:05 PM", "1/2/2006 3:04 PM", "1/2/06", "1/2/06 15:04",
-	"2-Jan-2006", "2-Jan-06", "2 Jan 2006", "Jan 2, 2006", "2 January 2006", "January 2, 2006",
+	"2-1-2006", "2-1-2006 15:04", "2-Jan-2006", "2-Jan-06", "2 Jan 2006", "Jan 2, 2006", "2 January 2006", "January 2, 2006",
 	"2006-01", "Jan-2006", "Jan 2006", "January 2006"} // the last are months, which begin on their first day
 
 // parse parses a number, an amount of money, a percentage, a date (as days since 1970) or a time (as a part of the day).

@@ -222,11 +222,33 @@ func valuesOf(table Table, column int) []float32 {
 	return values
 }
 
+// Headers of other programs: a name twice, as pandas reads it; a comma too many; days before months.
+func TestHeadersAndRowsOfOthers(t *testing.T) {
+	table, err := ReadTable("f", strings.NewReader("a,b,a\n1,2,3\n4,5,6\n"), 0)
+	if err != nil || len(table.Columns) != 3 || table.Columns[2].Name != "a.1" || !slices.Contains(table.Notes, `two columns are named "a": the second is read as "a.1"`) {
+		t.Errorf("%+v, %v", table, err)
+	}
+	table, err = ReadTable("f", strings.NewReader("a,b,\n1,2\n4,5\n"), 0)
+	if err != nil || len(table.Columns) != 2 || table.Rows != 2 {
+		t.Errorf("a comma too many: %+v, %v", table, err)
+	}
+	table, err = ReadTable("f", strings.NewReader("day,b\n14-08-2018,2\n03-02-1970,5\n"), 0)
+	if err != nil || len(table.Columns) != 2 || len(table.Columns[0].Words) > 0 || table.Value[2] != 33 {
+		t.Errorf("days before months: %+v, %v", table, err)
+	}
+	table, err = TableOptions{Needed: "b"}.Read("f", strings.NewReader("a,b\n1,2\n4,?\n5,6\n"), 0)
+	if err != nil || table.Rows != 2 || table.Columns[1].Cells != 2 || !slices.Contains(table.Notes, "1 of 3 rows have no b, which is to be predicted, and are left out") {
+		t.Errorf("a row without what is predicted: %+v, %v", table, err)
+	}
+	if _, err = (TableOptions{Needed: "b"}).Read("f", strings.NewReader("a,b\n1,\n4,?\n"), 0); err == nil || err.Error() != "f: no row has a b, which is to be predicted" {
+		t.Error(err)
+	}
+}
+
 func TestReadTableErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "f: it is empty",
 		"a,b\n":                           "f: no rows in it",
-		"a,a\n1,2\n":                      `f:1: two columns are named "a"`,
 		"a,b\n1,2\n1\n":                   "f:3: 1 columns, the header has 2",
 		"a,b\n1,2\nx,2\n":                 `f:3: column 1 (a): "x" is not a number`,
 		"a,b\n1,1e99\n":                   `f:2: column 2 (b): "1e99" is not a finite number`,

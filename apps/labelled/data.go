@@ -5,8 +5,8 @@
 // out, which split it is in, and in which batch of a pass it is trained. So the examples of a clock, taken over all
 // splits, are the same for any number of splits.
 //
-// Splits do not depend on hyper-parameters: a table's columns are stored unchanged, and the target is chosen later. The package
-// does not know what is learned from its examples.
+// Splits do not depend on hyper-parameters, except that rows without a target that is named are left out: a table's columns are stored
+// unchanged, and the target is chosen later. The package does not know what is learned from its examples.
 package labelled
 
 import (

@@ -139,6 +139,18 @@ func TestTableIsEncoded(t *testing.T) {
 	}
 }
 
+// Rows without the named target are left out, so that it can be the target.
+func TestRowsWithoutTarget(t *testing.T) {
+	files := splitmem.Files{}
+	dataset, err := Prepare(apps.Input{Name: "f", Data: strings.NewReader("class,a\nx,1\ny,\nx,3\n"), Target: "a"}, apps.Cut{Splits: 1}, files.Create)
+	if err != nil || dataset.Examples != 2 {
+		t.Fatalf("%+v, %v", dataset, err)
+	}
+	if task, err := Regression(dataset, apps.Params{"target": "a"}); err != nil || task.Target.Missing != 0 {
+		t.Errorf("%+v, %v", task, err)
+	}
+}
+
 func TestTargets(t *testing.T) {
 	_, dataset := prepare(t, "class,a,b\nx,1,u\ny,2,v\nx,,u\n", apps.Cut{Splits: 1})
 	task, err := Classification(dataset, nil)

@@ -25,6 +25,7 @@ type ColumnLook struct {
 	Counts      bool // each number is the previous one plus 1
 	Missing     int
 	Least, Most float64
+	Some        []string // the values, in order, of a column with two
 }
 
 // LookAt reads a file of examples, but not images.
@@ -53,10 +54,14 @@ func LookAt(in apps.Input) (look Look, err error) {
 		}
 	}
 	for i, c := range s.data.Columns {
-		look.Columns = append(look.Columns, lookAt(c.Name, len(c.Words) > 0, s.rows(), func(row int) (float64, bool) {
+		column := lookAt(c.Name, len(c.Words) > 0, s.rows(), func(row int) (float64, bool) {
 			x := cells[i][row]
 			return float64(x), x == x
-		}))
+		})
+		if column.Different == 2 {
+			column.Some = []string{wordOf(c, float32(column.Least)), wordOf(c, float32(column.Most))}
+		}
+		look.Columns = append(look.Columns, column)
 	}
 	return look, nil
 }

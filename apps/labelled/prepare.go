@@ -269,13 +269,16 @@ func imageSource(images input.IDX, labels []byte) *source {
 	return s
 }
 
+// ErrOneColumn is the fault of a table from which nothing can be predicted.
+var ErrOneColumn = errors.New("one column: nothing to predict it from")
+
 func readTable(in apps.Input, r io.Reader, how reading) (*source, error) {
-	file, err := input.TableOptions{Columns: in.Columns, Target: how.target, Ignore: in.Ignore, Use: how.columns}.Read(in.Name, r, in.MaxBadLines)
+	file, err := input.TableOptions{Columns: in.Columns, Target: how.target, Ignore: in.Ignore, Needed: in.Target, Use: how.columns}.Read(in.Name, r, in.MaxBadLines)
 	if err != nil {
 		return nil, err
 	}
 	if len(file.Columns) < 2 && how.columns == nil {
-		return nil, errors.Join(fmt.Errorf("%s: one column: nothing to predict it from", in.Name), file.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", in.Name, ErrOneColumn), file.Close())
 	}
 	s := &source{
 		data:     Data{Unit: 1},

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/input"
@@ -66,12 +65,14 @@ func At(in apps.Input, target string) (Proposal, error) {
 			_, err = input.ReadPairs(in.Name, bytes.NewReader(head), 0) // its first fault
 			return Proposal{Why: err.Error()}, nil
 		}
-		if why := ratings(pairs); err == nil && why != "" {
+		if why := ratings(pairs); err == nil && why != "" && (pairs.Named || !describes(in, head)) {
 			return Proposal{App: "mf", Why: why}, nil
 		}
 	}
 	found, err := labelled.LookAt(again())
 	text := input.TextColumn(head, in.Ignore)
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	wide := input.LooksTable(head) && bytes.Count(line, []byte(",")) >= mostOfRatings && !bytes.Contains(line, []byte(", ")) // whose fault is shown
 	switch {
 	case err == nil && target == "" && text != "" && onlyText(found, text):
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
@@ -84,9 +85,9 @@ func At(in apps.Input, target string) (Proposal, error) {
 			p.Why = in.Name + ": " + p.Why
 		}
 		return p, nil
-	case text != "" && target == "":
+	case text != "" && target == "" && !wide:
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
-	case target == "" && isText(head):
+	case target == "" && !wide && isText(head):
 		return Proposal{App: "lda", Why: "each line is a text"}, nil
 	case sparse().Match(head):
 		if _, err := input.ReadLIBSVM(in.Name, bytes.NewReader(head), 0); err != nil { // its first fault
@@ -95,7 +96,7 @@ func At(in apps.Input, target string) (Proposal, error) {
 	case input.LooksTable(head):
 		in.MaxBadLines = 0
 		var fault *input.LineError
-		if _, err = labelled.LookAt(again()); errors.As(err, &fault) && fault.Line > 1 { // else the first line shows that it is no table
+		if _, err = labelled.LookAt(again()); errors.As(err, &fault) && fault.Line > 1 || errors.Is(err, labelled.ErrOneColumn) { // else the first line shows that it is no table
 			return Proposal{Why: err.Error()}, nil
 		}
 	}
@@ -104,6 +105,17 @@ func At(in apps.Input, target string) (Proposal, error) {
 
 // sparse is LIBSVM's first line, with any label or none.
 var sparse = pattern.Of(`^(?:[^ \t\r\n:,]+[ \t]+)?[0-9]+:[-+.:0-9eE]+(?:[ \t]+[0-9]+:[-+.:0-9eE]+)*[ \t]*\r?\n`)
+
+// describes reports whether a table's columns are called as those of examples, not of ratings: an age, a salary, a purchase.
+func describes(in apps.Input, head []byte) bool {
+	in.Data = bytes.NewReader(head)
+	found, err := labelled.LookAt(in)
+	return err == nil && found.Named && slices.ContainsFunc(found.Columns, func(c labelled.ColumnLook) bool {
+		return slices.ContainsFunc(append(fieldsOf(c.Name), nameOf(c.Name)), func(word string) bool {
+			return slices.Contains(features, word) && word != "number" && word != "code" && word != "no" && word != "index" || slices.Contains(amounts, word)
+		})
+	})
+}
 
 // onlyText reports whether a table has nothing to learn from but its column of text: an id, perhaps, and a label.
 func onlyText(found labelled.Look, text string) bool {
@@ -202,32 +214,6 @@ const fewestIDs = 5
 // manyRatings show that users and items come again.
 const manyRatings = 20
 
-// What people call the column to predict, in lower case and without signs: names that nothing else has, and those that are so only at an
-// end of the table, or only at its last, as features have them, too.
-var (
-	sureTargets = []string{"target", "label", "labels", "survived", "churn", "churned", "diagnosis", "outcome", "response", "class", "classes", "y",
-		"exited", "attrition", "defaulted", "defaultpaymentnextmonth", "isfraud", "saleprice", "sellingprice", "medv", "medianhousevalue", "heartdisease",
-		"deathevent", "loanstatus", "sentiment", "denied", "deny", "isspam", "readmitted", "clicked"}
-	atEnds = []string{"species", "default", "fraud", "quality", "price", "mpg", "charges", "salary", "wage", "wages", "earnings", "revenue", "cnt", "stroke",
-		"purchase", "purchased", "subscribed", "deposit", "approved", "spam", "result", "win", "winner", "demand", "yield", "strength", "vote", "voted",
-		"admit", "admitted", "tip", "tips", "fareamount", "tripduration", "rings", "loss", "lifeexpectancy", "lifeexp", "survival", "survivaltime", "choice",
-		"close", "output", "cost", "visits", "participation", "claims", "incidents", "sales", "duration", "count", "rating", "score", "grade"}
-	atLast = []string{"income", "balance", "category", "type", "status", "consumption", "volume", "growth"} // of which one at the beginning is a feature, as a rule
-	times  = []string{"year", "month", "day", "date", "time", "hour", "week", "timestamp"}
-)
-
-func nameOf(column string) string {
-	return strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			return c
-		}
-		return -1
-	}, strings.ToLower(column))
-}
-
-// notOfWord separates the words of a name.
-func notOfWord(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) }
-
 // examples proposes an application for the examples of a file.
 func examples(found labelled.Look, file, target string) (p Proposal) {
 	at, guess := targetOf(found, file, target)
@@ -235,13 +221,16 @@ func examples(found labelled.Look, file, target string) (p Proposal) {
 		return Proposal{}
 	}
 	c := found.Columns[at]
-	if p.App, p.Why = appOf(c, found.Rows); !found.Table || p.App == "" && p.Why == "" {
+	if p.App, p.Why = appOf(c, found.Rows-c.Missing); !found.Table || p.App == "" && p.Why == "" {
 		return p
+	}
+	if c.Missing > 0 {
+		p.Why += fmt.Sprintf(", which %d of %d rows lack: they are left out", c.Missing, found.Rows)
 	}
 	p.Target, p.Guess = c.Name, guess
 	for i, other := range found.Columns {
 		p.Columns = append(p.Columns, other.Name)
-		if i != at && numbersRows(other, found.Rows) {
+		if i != at && (numbersRows(other, found.Rows) || namesRows(other, found.Rows)) {
 			p.Ignore = append(p.Ignore, other.Name)
 		}
 	}
@@ -251,92 +240,15 @@ func examples(found labelled.Look, file, target string) (p Proposal) {
 // numbersRows reports whether a column only tells rows apart.
 func numbersRows(c labelled.ColumnLook, rows int) bool {
 	name := nameOf(c.Name)
-	isID := name == "id" || strings.HasSuffix(name, "id") || name == "index" || name == "no" || name == "rownumber" || name == "serialno"
+	isID := name == "id" || strings.HasSuffix(name, "id") || name == "index" || name == "no" || name == "rownumber" || name == "rownames" || name == "serialno"
 	return c.Whole && !c.Words && (c.Counts && c.Least <= 1 && rows >= leastCounted || isID && c.Different == rows)
 }
 
 // leastCounted is how many rows show that a column which counts up numbers them.
 const leastCounted = 20
 
-// targetOf finds the column to predict, and reports whether that is a guess.
-func targetOf(found labelled.Look, file, target string) (at int, guess bool) {
-	if target != "" {
-		return slices.IndexFunc(found.Columns, func(c labelled.ColumnLook) bool { return c.Name == target }), false
-	}
-	if len(found.Columns) == 1 {
-		return 0, false
-	}
-	last := len(found.Columns) - 1
-	usable := func(i int) bool {
-		c := found.Columns[i]
-		return c.Missing == 0 && c.Different > 1 && !(c.Counts && found.Rows >= leastCounted)
-	}
-	few := func(i int) bool {
-		c := found.Columns[i]
-		return usable(i) && c.Different <= mostClasses && (c.Words || c.Whole)
-	}
-	called := func(i int, names []string) bool {
-		name := nameOf(found.Columns[i].Name)
-		return usable(i) && slices.ContainsFunc(names, func(known string) bool {
-			return name == known || slices.Contains(strings.FieldsFunc(strings.ToLower(found.Columns[i].Name), notOfWord), known) && strings.HasSuffix(name, known)
-		})
-	}
-	has := func(name string) bool {
-		return slices.ContainsFunc(found.Columns, func(c labelled.ColumnLook) bool { return nameOf(c.Name) == name })
-	}
-	tells := func(i int) bool { // only when or which a row is, which nobody predicts
-		name := nameOf(found.Columns[i].Name)
-		return slices.Contains(times, name) || strings.HasSuffix(name, "id")
-	}
-	words := strings.FieldsFunc(file, func(c rune) bool { return c == '_' || c == '-' || c == ' ' })
-	ofFile := func(name string) bool { // a table of prestige has a column of that name
-		return name != "" && !slices.Contains(times, name) && slices.ContainsFunc(append(words, file), func(word string) bool { return nameOf(word) == name })
-	}
-	for _, name := range sureTargets {
-		for i := last; i >= 0; i-- {
-			if called(i, []string{name}) && !(name == "y" && has("x")) {
-				return i, name == "class" && found.Columns[i].Different > mostClasses && !few(i) // of pupils, whose column is a feature
-			}
-		}
-	}
-	var likely []int
-	guess = false
-	for i, c := range found.Columns {
-		name := nameOf(c.Name)
-		end := i == 0 || i == last
-		switch {
-		case i == last && (called(i, atLast) || c.Different == 2 && whether(name)), usable(i) && ofFile(name) && (i == last || !c.Words && !tells(i) && c.Different > 2):
-			likely = append(likely, i)
-		case called(i, atEnds), i == 0 && called(i, atLast) && few(i):
-			likely = append(likely, i)
-			guess = guess || !end || !called(i, atEnds)
-		}
-	}
-	if n := len(likely); n > 0 { // sales at an end and a price within: either may be meant
-		return likely[n-1], guess || n > 1
-	}
-	if !found.Named && !few(last) && few(0) { // UCI's files often begin with the class
-		return 0, false
-	}
-	guess = found.Named || !few(last)
-	if found.Named && tells(last) && usable(0) && !few(0) && !tells(0) { // statisticians put it first, and time last
-		return 0, true
-	}
-	for i := last; i >= 0; i-- {
-		if (usable(i) || found.Columns[i].Different < 2) && !tells(i) { // one value is refused by name
-			return i, guess
-		}
-	}
-	return last, guess
-}
-
-// whether reports whether a name asks a question of yes or no.
-func whether(name string) bool {
-	return slices.ContainsFunc([]string{"is", "has", "did", "was", "will"}, func(word string) bool { return strings.HasPrefix(name, word) && len(name) > len(word)+4 })
-}
-
-// mostClasses is how many different whole numbers still look like classes.
-const mostClasses = 30
+// fewNumbers is how many different whole numbers look like classes if they are not numbered from the beginning.
+const fewNumbers = 10
 
 // appOf distinguishes classes from measured numbers.
 func appOf(c labelled.ColumnLook, rows int) (app, why string) {
@@ -347,6 +259,7 @@ func appOf(c labelled.ColumnLook, rows int) (app, why string) {
 		return "logistic", "there are two classes"
 	case c.Words && c.Different > mostClasses && 2*c.Different > rows:
 		return "", fmt.Sprintf("the column %q, to be predicted, has another word in most lines: write numbers without units, classes as few words; --target names another column", c.Name)
+	case !c.Words && c.Different > fewNumbers && (c.Least < 0 || c.Least > 2): // classes are numbered
 	case c.Words, c.Whole && c.Different <= mostClasses && (2*c.Different <= rows || c.Most-c.Least <= mostClasses): // twenty weights are no classes
 		return "mlr", "there are several classes"
 	}

@@ -57,7 +57,7 @@ func TestAt(t *testing.T) {
 		}
 	}
 	for head, guess := range map[string]bool{"a,b,c\n": true, "a,b,price\n": false, "price,b,c\n": false, "income,b,c\n": true, "a,b,income\n": false, "sales,price,c\n": true, "a,tons,c\n": false,
-		"a,price,c\n": true, "price,b,sales\n": true, "a,b,crushing.strength\n": false, "a,b,inequality\n": true, "a,b,type\n": false, "a,target,c\n": false,
+		"a,price,c\n": false, "a,mpg,price\n": false, "a,mpg,c\n": true, "price,b,sales\n": false, "a,b,crushing.strength\n": false, "a,b,inequality\n": true, "a,b,type\n": false, "a,target,c\n": false,
 		"a,saleprice,c\n": false, "year,b,c\n": true} {
 		got, err := At(apps.Input{Name: "crop_tons.csv", Data: strings.NewReader(lines(head, n, pairs("%d.5,%d.25,%d.5")))}, "")
 		if err != nil || got.Guess != guess || len(got.Columns) != 3 || got.Target == "" {
@@ -81,5 +81,71 @@ func TestAt(t *testing.T) {
 	got, err := At(apps.Input{Name: "f", Data: strings.NewReader(lines("a,b,price\n", n, pairs("%d,%d,%d.5")))}, "a")
 	if err != nil || got.App != "mlr" || got.Target != "a" {
 		t.Errorf("with a target: %+v, %v", got, err)
+	}
+}
+
+// TestTargets proposes columns for the headers that people's tables have, by names, places and values.
+func TestTargets(t *testing.T) {
+	const n = 120
+	type column struct {
+		name string
+		cell func(i int) string
+	}
+	measured := func(name string) column {
+		return column{name, func(i int) string { return fmt.Sprintf("%d.%d", (i*37+len(name)*11)%89, i%10) }}
+	}
+	classes := func(name string, of ...string) column {
+		return column{name, func(i int) string { return of[(i*7+len(name))%len(of)] }}
+	}
+	for name, c := range map[string]struct {
+		file        string
+		columns     []column
+		app, target string // empty = it asks
+	}{
+		"a question at the end":        {"f.csv", []column{measured("age"), classes("sex", "m", "f"), classes("liver_problem", "0", "1")}, "logistic", "liver_problem"},
+		"one of several questions":     {"f.csv", []column{classes("q", "0", "1"), classes("r", "0", "1"), measured("a"), classes("s", "0", "1")}, "", ""},
+		"the only column of words":     {"f.csv", []column{measured("lag"), measured("volts"), measured("amps"), measured("ohms"), classes("direction", "up", "down", "level")}, "mlr", "direction"},
+		"the only words, first":        {"f.csv", []column{classes("letr", "a", "b", "c"), measured("xb"), measured("ybar"), measured("on"), measured("edge")}, "mlr", "letr"},
+		"a variant of another":         {"f.csv", []column{measured("a"), classes("league", "n", "a"), classes("new league", "n", "a")}, "", ""},
+		"low and high salaries":        {"f.csv", []column{measured("a"), classes("left", "0", "1"), measured("b"), classes("salary", "low", "high", "middle")}, "logistic", "left"},
+		"a price within":               {"f.csv", []column{measured("rooms"), measured("price"), measured("lat"), measured("lon")}, "ridge", "price"},
+		"prices of states":             {"f.csv", []column{classes("state", "a", "b", "c"), classes("year", "1990", "1991"), measured("price"), measured("packs")}, "", ""},
+		"a season's name":              {"PimaDiabetes.csv", []column{measured("a"), classes("sex", "m", "f"), classes("diabetes", "pos", "neg")}, "logistic", "diabetes"},
+		"a share":                      {"f.csv", []column{measured("Open"), measured("High"), measured("Low"), measured("Close"), measured("Volume")}, "ridge", "Close"},
+		"two numbers":                  {"f.csv", []column{measured("percentage marks"), measured("salary")}, "ridge", "salary"},
+		"a wide table of numbers":      {"f.csv", []column{measured("a"), measured("bb"), measured("ccc"), measured("dddd"), measured("e e"), measured("ff f"), measured("lpsa")}, "ridge", "lpsa"},
+		"a series":                     {"f.csv", []column{measured("x_acc"), measured("bb"), measured("y_acc"), measured("dddd"), measured("e e"), measured("ff f"), measured("z_acc")}, "", ""},
+		"times until an event":         {"f.csv", []column{measured("time"), classes("status", "0", "1"), measured("age"), classes("prior", "0", "10")}, "", ""},
+		"names of passengers":          {"f.csv", []column{classes("survived", "0", "1"), measured("age"), classes("passengerClass", "1st", "2nd", "3rd")}, "logistic", "survived"},
+		"a unit":                       {"f.csv", []column{measured("water (kg)"), measured("strength (MPa)")}, "ridge", "strength (MPa)"},
+		"the name of each row":         {"f.csv", []column{measured("a"), measured("bb"), measured("ccc"), measured("dddd"), classes("function", "x", "y", "z"), {"gene", func(i int) string { return fmt.Sprintf("Y%dW", i) }}}, "mlr", "function"},
+		"an age, a salary, a purchase": {"f.csv", []column{{"Age", func(i int) string { return fmt.Sprint(20 + i%30) }}, {"EstimatedSalary", func(i int) string { return fmt.Sprint(1000 * (20 + i/4)) }}, classes("Purchased", "0", "1")}, "logistic", "Purchased"},
+		"forty units are no classes":   {"f.csv", []column{measured("a"), {"output", func(i int) string { return fmt.Sprint(20 + i%25) }}}, "ridge", "output"},
+		"a value that some rows lack":  {"f.csv", []column{measured("a"), {"price", func(i int) string { return []string{"?", "1.5", "2.5", "3.25", "7", "9", "8.5", "4", "6", "5"}[i%10] }}}, "ridge", "price"},
+		"most rows lack it":            {"f.csv", []column{measured("a"), measured("b"), {"price", func(i int) string { return []string{"?", "?", "2.5"}[i%3] }}, classes("sex", "m", "f")}, "", ""},
+	} {
+		text := lines("", 1, func(int) string {
+			var names []string
+			for _, c := range c.columns {
+				names = append(names, c.name)
+			}
+			return strings.Join(names, ",")
+		}) + lines("", n, func(i int) string {
+			var cells []string
+			for _, c := range c.columns {
+				cells = append(cells, c.cell(i))
+			}
+			return strings.Join(cells, ",")
+		})
+		got, err := At(apps.Input{Name: c.file, Data: strings.NewReader(text)}, "")
+		if got.Guess && c.target == "" && err == nil {
+			continue
+		}
+		if err != nil || got.App != c.app || got.Target != c.target || got.Guess {
+			t.Errorf("%s: %+v, %v; want %s of %q", name, got, err, c.app, c.target)
+		}
+		if name == "a value that some rows lack" && !strings.Contains(got.Why, "12 of 120 rows lack: they are left out") {
+			t.Error(got.Why)
+		}
 	}
 }

@@ -117,7 +117,7 @@ func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 		return file, err
 	}
 	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines,
-		Columns: job.Train.Columns, Ignore: job.Train.Ignore},
+		Columns: job.Train.Columns, Ignore: job.Train.Ignore, Target: apps.TargetOf(job.Train.Params)},
 		prepare.CutOf(job, job.Seed), func(ps.Split) (io.WriteCloser, error) { return prepare.Discard{}, nil })
 	if err != nil {
 		return nil, prepare.DataFault(job, err)

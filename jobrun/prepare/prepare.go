@@ -185,7 +185,7 @@ func Data(ctx context.Context, job *config.Job, create apps.Create) (apps.Progra
 	}
 	files := splitFiles{create: create}
 	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: untilDone{ctx, bar.Reader(file)}, Beside: beside, MaxBadLines: job.Train.MaxBadLines,
-		Columns: job.Train.Columns, Ignore: job.Train.Ignore},
+		Columns: job.Train.Columns, Ignore: job.Train.Ignore, Target: apps.TargetOf(job.Train.Params)},
 		CutOf(job, cutSeed(job.Seed)), files.Create)
 	if files.err != nil { // the data is not at fault
 		return nil, apps.Dataset{}, fmt.Errorf("writing the training data's splits: %w", files.err)

@@ -167,7 +167,7 @@ func programOf(ctx context.Context, jobFile string) (*config.Job, apps.Program, 
 		return nil, nil, fmt.Errorf("reading the training data: %w", err)
 	}
 	defer file.Close()
-	in := apps.Input{Name: j.Train.Data, Data: file, MaxBadLines: j.Train.MaxBadLines, Columns: j.Train.Columns, Ignore: j.Train.Ignore, Beside: func(name string) (io.ReadCloser, error) {
+	in := apps.Input{Name: j.Train.Data, Data: file, MaxBadLines: j.Train.MaxBadLines, Columns: j.Train.Columns, Ignore: j.Train.Ignore, Target: apps.TargetOf(j.Train.Params), Beside: func(name string) (io.ReadCloser, error) {
 		return blob.Open(ctx, location.Beside(j.Train.Data, name))
 	}}
 	data, err := kind.Prepare(in, apps.Cut{Splits: j.Train.Splits, Holdout: j.Train.Holdout, Seed: j.Seed},

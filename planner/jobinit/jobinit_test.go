@@ -201,13 +201,13 @@ func TestWithoutMachines(t *testing.T) {
 // If no column name suggests what to predict, init asks; without a terminal, or with only the data, the message names the flag.
 func TestInitAsksForTheColumn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data.csv")
-	if err := os.WriteFile(path, []byte("tons,rain,soil\n1.5,2,a\n2.5,3,b\n4.25,5,a\n7.5,1,b\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("tons,soil,rain\n1.5,a,2.5\n2.5,b,3.5\n4.25,a,5.5\n7.5,b,1.5\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, app := range []string{"", "ridge"} { // an application does not determine the column
 		w := Wanted{Data: path, Cloud: "none", App: app}
 		silent, _ := dialogue("")
-		if err := silent.Fill(&w); err == nil || !strings.Contains(err.Error(), "--target") || !strings.Contains(err.Error(), "tons, rain, soil") {
+		if err := silent.Fill(&w); err == nil || !strings.Contains(err.Error(), "--target") || !strings.Contains(err.Error(), "tons, soil, rain") {
 			t.Errorf("without a terminal, application %q: %v", app, err)
 		}
 	}
@@ -216,13 +216,13 @@ func TestInitAsksForTheColumn(t *testing.T) {
 	if err := asking.Fill(&w); err != nil || w.Target != "tons" || w.App != "ridge" {
 		t.Errorf("%v: %+v\n%s", err, w, out)
 	}
-	if _, err := CommandOf(path, ""); err == nil || !strings.Contains(err.Error(), "add --target COLUMN, one of tons, rain, soil") {
+	if _, err := CommandOf(path, ""); err == nil || !strings.Contains(err.Error(), "add --target COLUMN, one of tons, soil, rain") {
 		t.Error(err)
 	}
 	if c, err := CommandOf(path, "soil"); err != nil || c.App != "logistic" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, err := CommandOf(path, "snow"); err == nil || !strings.Contains(err.Error(), "--target snow") || !strings.Contains(err.Error(), "it has tons, rain, soil") {
+	if _, err := CommandOf(path, "snow"); err == nil || !strings.Contains(err.Error(), "--target snow") || !strings.Contains(err.Error(), "it has tons, soil, rain") {
 		t.Error(err)
 	}
 }
