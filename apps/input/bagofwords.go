@@ -132,7 +132,7 @@ func (b *bagReader) checkCount() error {
 	if got := b.entries.length + b.tolerance.bad; got != want {
 		reason := fmt.Sprintf("%d entries, the header says %d", got, want)
 		if got < want {
-			reason += ": the file may be cut short"
+			reason += fmt.Sprintf(": the file may be cut short; fetch it again, or write %d in its third line", got)
 		}
 		return b.tolerance.take(&LineError{b.name, b.line, reason})
 	}

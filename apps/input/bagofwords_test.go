@@ -167,9 +167,32 @@ func TestReadBag(t *testing.T) {
 	}
 	for text, want := range map[string]string{"2\n3\n2\n0 1 5\n2 1 1\n": "f:5: document 2 of 2, and there is a document 0", "\xff\xfa word\n": "f:1: not text", "x\n": "f: no documents",
 		"2 0:1 3:2\n1 1:4 2:1\n": "f:2: want the number of different words", "1 3:1 4:1\n1 2:1 5:6\n": "f:1: want the number of different words",
-		"%%MatrixMarket matrix coordinate integer general\n2 3 2\n1 1 5\n2 3 1\n": "f: it is a matrix of MatrixMarket"} {
+		"%%MatrixMarket matrix array integer general\n2 3\n1\n": "f:1: of MatrixMarket's files"} {
 		if _, err := ReadBag("f", strings.NewReader(text), 0, BagOptions{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// Tables of counts and MatrixMarket's matrices are documents, each a row.
+func TestCountsOfWords(t *testing.T) {
+	for name, text := range map[string]string{
+		"a table":        "court,law,vote\n1,0,2\n0,3,0\n",
+		"with ids":       "doc,court,law,vote\na,1,0,2\nb,0,3,0\n",
+		"without a name": ",court,law,vote\n0,1,0,2\n1,0,3,0\n",
+		"semicolons":     "court;law;vote\n1;;2\n;3;\n",
+		"MatrixMarket":   "%%MatrixMarket matrix coordinate integer general\n% made\n2 3 3\n1 1 1\n1 3 2\n2 2 3\n",
+	} {
+		bag, err := ReadBag("f", strings.NewReader(text), 0, BagOptions{})
+		if err != nil || fmt.Sprint(bag.Start, bag.Word, bag.Count, bag.Words) != "[0 2 3] [0 2 1] [1 2 3] 3" || name != "MatrixMarket" && fmt.Sprint(bag.Vocabulary) != "[court law vote]" {
+			t.Errorf("%s: %+v, %v", name, bag, err)
+		}
+	}
+	bag, err := ReadBag("f", strings.NewReader("court,law,vote\n1,0,2\n0,3,0\n"), 0, BagOptions{Vocabulary: []string{"law", "vote"}})
+	if err != nil || fmt.Sprint(bag.Word, bag.Count, bag.Words) != "[1 0] [2 3] 2" {
+		t.Errorf("with a vocabulary: %+v, %v", bag, err)
+	}
+	if _, err := ReadBag("f", strings.NewReader("court,law\n0.5,0\n0,1.5\n"), 0, BagOptions{}); err == nil || !strings.HasPrefix(err.Error(), `f: "0.5" in the column "court" is no count`) && !strings.HasPrefix(err.Error(), `f: "1.5" in the column "law" is no count`) {
+		t.Error(err)
 	}
 }

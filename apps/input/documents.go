@@ -30,6 +30,7 @@ type BagOptions struct {
 //   - UCI's bag of words (ReadBagOfWords);
 //   - LDA-C: `words word:count word:count ...`, a document a line, words from 0;
 //   - a table with a column of text, named text, review, body or the like, or else the one with the longest cells;
+//   - a table of counts, a document a row, a word a column; or a MatrixMarket file of documents by words;
 //   - text, a document a line.
 //
 // Words of text are runs of at least two letters, digits or underscores, in lower case.
@@ -49,8 +50,23 @@ func ReadBag(name string, r io.Reader, maxBad int, o BagOptions) (Bag, error) {
 		d.places[word] = uint32(i)
 	}
 	form, column := formOf(first, o)
-	if form == formText && bytes.HasPrefix(first, []byte("%%MatrixMarket")) {
-		return Bag{}, fmt.Errorf("%s: it is a matrix of MatrixMarket: write it as UCI's bag of words, by `grep -v '^%%' OLD | awk 'NR==1 {print $1; print $2; print $3; next} 1' >NEW`", name)
+	if form == formText && bytes.HasPrefix(first, []byte(matrixBanner)) {
+		if line, _, _ := bytes.Cut(first, []byte("\n")); !bytes.Contains(line, []byte("coordinate")) || !bytes.Contains(line, []byte("general")) {
+			return Bag{}, &LineError{name, 1, "of MatrixMarket's files `matrix coordinate integer general` has documents: write it so, by `scipy.io.mmwrite(NAME, scipy.sparse.coo_matrix(counts))`"}
+		}
+		return ReadBagOfWords(name, asBag(in), maxBad)
+	}
+	if form == formText && len(o.Columns) == 0 {
+		words, reason := countColumns(first, o)
+		switch {
+		case reason != "":
+			return Bag{}, fmt.Errorf("%s: %s", name, reason)
+		case words != nil:
+			if err := d.readCounts(in, first, words); err != nil {
+				return Bag{}, err
+			}
+			return d.finish()
+		}
 	}
 	if lines := someLines(first); form == formText && len(lines) > 0 && allMatch(lines, sparseLine()) {
 		form = formSparse // whose first fault explains why it is not

@@ -23,6 +23,7 @@ type Sparse struct {
 	ZeroBased bool
 	Queries   bool // query ids were ignored
 	Weighted  int  // weights of examples (label:weight) were ignored
+	Ascending int  // of Weighted, those whose label would be an index below the others: there may be no labels
 	BadLines  int  // left out
 	close     func() error
 }
@@ -69,6 +70,10 @@ func readLIBSVM(name string, r io.Reader, maxBad int, zeroBased *bool, limit int
 	if err == nil && len(all.Labels) == 0 {
 		err = fmt.Errorf("%s: no examples in it: want lines of the form `label index:value index:value ...`", name)
 	}
+	if n := len(all.Labels); err == nil && n > 1 && all.Ascending == n {
+		err = &LineError{name, 1, "its first word may be an index with its value, or a label with a weight: write a label before the entries of each line " +
+			"(to predict, any: `sed 's/^/0 /' OLD >NEW`), or leave the weights out, by `sed 's/^\\([^ ]*\\):[^ ]*/\\1/' OLD >NEW`"}
+	}
 	if err == nil {
 		err = all.end()
 	}
@@ -99,6 +104,7 @@ func (t *sparseTable) add(part *Sparse) error {
 	}
 	t.Labels, t.Features = append(t.Labels, part.Labels...), max(t.Features, part.Features)
 	t.ZeroBased, t.Queries, t.Weighted = t.ZeroBased || part.ZeroBased, t.Queries || part.Queries, t.Weighted+part.Weighted
+	t.Ascending += part.Ascending
 	return cmp.Or(t.index.add(part.Index), t.value.add(part.Value))
 }
 
@@ -238,6 +244,9 @@ func (s *Sparse) addLine(text []byte) (reason string) {
 	}
 	if weighted {
 		s.Weighted++
+		if label == math.Trunc(label) && label >= 0 && (before == len(s.Index) || label < float64(s.Index[before]+1)) {
+			s.Ascending++
+		}
 	}
 	s.end(label)
 	return ""
@@ -281,7 +290,7 @@ func (s *Sparse) addEntries(rest []byte) (reason string) {
 	sort.Sort(vector)
 	for i := 1; i < vector.Len(); i++ {
 		if vector.index[i] == vector.index[i-1] {
-			return fmt.Sprintf("index %d is there twice", vector.index[i]+1)
+			return fmt.Sprintf("index %d is there twice: leave one out, or write their sum", vector.index[i]+1)
 		}
 	}
 	return ""

@@ -507,7 +507,7 @@ func (c *columnReader) parse(field string) (value float32, reason string) {
 		}
 		return 0, fmt.Sprintf("%q "+notNumber+": leave it empty if nothing is known; train.ignore leaves a column out, train.max_bad_lines bad lines", field)
 	case math.IsNaN(x) || math.IsInf(x, 0):
-		return 0, fmt.Sprintf("%q is not a finite number", field)
+		return 0, fmt.Sprintf("%q is not a finite number: write nothing where there is none", field)
 	}
 	return float32(x), ""
 }

@@ -389,7 +389,7 @@ func (f *numberForm) reason(field string) string {
 	case decimalComma().MatchString(field):
 		return fmt.Sprintf("%q may be a number with a comma for its point: write it as 1234.5", field)
 	case slashed().MatchString(field):
-		return fmt.Sprintf("%q is not month/day/year: write dates as 2024-02-13", field)
+		return fmt.Sprintf("%q is not month/day/year: write dates as 2024-02-13, as by `sed -E 's#([0-9]+)/([0-9]+)/([0-9]{4})#\\3-\\2-\\1#g' OLD >NEW`", field)
 	}
 	return ""
 }

@@ -217,7 +217,7 @@ func TestImages(t *testing.T) {
 	if want := []string{"0 [0] [0.20000002]", "1 [1] [1]", "1 [] []"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for name, want := range map[string]string{"data/other": "its labels cannot be found", "x-images-idx3": "its labels: file does not exist"} {
+	for name, want := range map[string]string{"data/other": "its labels cannot be found", "x-images-idx3": "its labels, which belong into the same folder as "} {
 		in.Name, in.Data = name, strings.NewReader(images)
 		if _, err := Prepare(in, apps.Cut{Splits: 1}, files.Create); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

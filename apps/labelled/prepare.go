@@ -238,7 +238,7 @@ func readLabels(in apps.Input, images int) ([]byte, error) {
 	}
 	file, err := in.Beside(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: its labels: %w", in.Name, err)
+		return nil, fmt.Errorf("%s: its labels, which belong into the same folder as %s: %w", in.Name, name, err)
 	}
 	labels, err := input.ReadIDX(name, file)
 	if err := errors.Join(err, file.Close()); err != nil {

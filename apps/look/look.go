@@ -65,6 +65,9 @@ func At(in apps.Input, target string) (Proposal, error) {
 			_, err = input.ReadPairs(in.Name, bytes.NewReader(head), 0) // its first fault
 			return Proposal{Why: err.Error()}, nil
 		}
+		if err == nil && bytes.HasPrefix(head, []byte("%%MatrixMarket matrix coordinate integer")) && mostlyOnes(pairs) {
+			return Proposal{Why: in.Name + ": its whole numbers may be counts of words in documents, or ratings: `tierml init --data " + in.Name + " --app lda`, or `--app mf`, says which"}, nil
+		}
 		if why := ratings(pairs); err == nil && why != "" && (pairs.Named || !describes(in, head)) {
 			return Proposal{App: "mf", Why: why}, nil
 		}
@@ -89,22 +92,29 @@ func At(in apps.Input, target string) (Proposal, error) {
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
 	case target == "" && !wide && isText(head):
 		return Proposal{App: "lda", Why: "each line is a text"}, nil
+	case err == nil:
 	case sparse().Match(head):
 		if _, err := input.ReadLIBSVM(in.Name, bytes.NewReader(head), 0); err != nil { // its first fault
 			return Proposal{Why: err.Error()}, nil
 		}
-	case input.LooksTable(head):
+	case input.LooksTable(head), isNamedTable(in.Name):
 		in.MaxBadLines = 0
 		var fault *input.LineError
-		if _, err = labelled.LookAt(again()); errors.As(err, &fault) && fault.Line > 1 || errors.Is(err, labelled.ErrOneColumn) { // else the first line shows that it is no table
+		if _, err = labelled.LookAt(again()); errors.As(err, &fault) && fault.Line > 1 || err != nil && isNamedTable(in.Name) || errors.Is(err, labelled.ErrOneColumn) { // else the first line shows that it is no table
 			return Proposal{Why: err.Error()}, nil
 		}
 	}
 	return Proposal{}, nil
 }
 
-// sparse is LIBSVM's first line, with any label or none.
-var sparse = pattern.Of(`^(?:[^ \t\r\n:,]+[ \t]+)?[0-9]+:[-+.:0-9eE]+(?:[ \t]+[0-9]+:[-+.:0-9eE]+)*[ \t]*\r?\n`)
+// isNamedTable reports whether a file's name says that it is a table, so that the fault of its form is worth telling.
+func isNamedTable(name string) bool {
+	base := strings.ToLower(path.Base(name))
+	return slices.ContainsFunc([]string{".csv", ".tsv"}, func(ending string) bool { return strings.HasSuffix(base, ending) || strings.Contains(base, ending+".") })
+}
+
+// sparse is LIBSVM's first line, with any label, several or none.
+var sparse = pattern.Of(`^(?:[^ \t\r\n:]+[ \t]+)?[0-9]+:[-+.:0-9eE]+(?:[ \t]+[0-9]+:[-+.:0-9eE]+)*[ \t]*\r?\n`)
 
 // describes reports whether a table's columns are called as those of examples, not of ratings: an age, a salary, a purchase.
 func describes(in apps.Input, head []byte) bool {
@@ -199,6 +209,20 @@ func ratings(p input.Pairs) (why string) {
 	return "its columns look like users, items and ratings"
 }
 
+// mostlyOnes reports whether most values are 1, and fewer are 2: so words are counted in documents, and few people rate.
+func mostlyOnes(p input.Pairs) bool {
+	ones, twos := 0, 0
+	for _, r := range p.Ratings {
+		switch r.Value {
+		case 1:
+			ones++
+		case 2:
+			twos++
+		}
+	}
+	return 2*ones > len(p.Ratings) && twos < ones
+}
+
 // measured reports whether an id is a number with a fraction, which nobody gives to a user or an item.
 func measured(id string) bool {
 	_, err := strconv.ParseFloat(id, 64)
@@ -222,6 +246,14 @@ func examples(found labelled.Look, file, target string) (p Proposal) {
 	}
 	c := found.Columns[at]
 	if p.App, p.Why = appOf(c, found.Rows-c.Missing); !found.Table || p.App == "" && p.Why == "" {
+		switch {
+		case found.Rows < fewestRows:
+			p.Why = fmt.Sprintf("it has %d examples, too few to show what they are", found.Rows)
+		case c.Different == 1 && !found.Table:
+			p.Why = fmt.Sprintf("the label is %v in every line: there is nothing to predict", c.Least)
+		case c.Different == 1:
+			p.Why = fmt.Sprintf("the column %q is the same in every line: there is nothing to predict; --target names another column", c.Name)
+		}
 		return p
 	}
 	if c.Missing > 0 {
@@ -250,10 +282,13 @@ const leastCounted = 20
 // fewNumbers is how many different whole numbers look like classes if they are not numbered from the beginning.
 const fewNumbers = 10
 
+// fewestRows show what they are.
+const fewestRows = 3
+
 // appOf distinguishes classes from measured numbers.
 func appOf(c labelled.ColumnLook, rows int) (app, why string) {
 	switch {
-	case rows < 3 || c.Different < 2:
+	case rows < fewestRows || c.Different < 2:
 		return "", ""
 	case c.Different == 2:
 		return "logistic", "there are two classes"

@@ -67,9 +67,15 @@ func TestAt(t *testing.T) {
 	for text, want := range map[string]string{
 		"user,item,rating\n1,2,4/5\n3,2,5/5\n": `f:2: rating "4/5" is not a number`,
 		"name,price\n'A, B',3\n'C',4\n'D',5\n": "f:2: 3 columns, the header has 2; quotes are",
+		"a,price\n1,2\n3,4\n":                  "f: it has 2 examples, too few",
+		"a,b,class\n1,2,x\n3,4,x\n5,6,x\n":     `f: the column "class" is the same in every line`,
+		"1,2 1:2\n0 1:3\n1 1:1\n":              `f:1: label "1,2" is not a finite number: of several labels write one`,
 		"x\n":                                  "",
-		"cat 1:0.5 3:2\ndog 2:1\ncat 1:1\n":    `f:1: label "cat" is not a finite number: write classes`,
-		"1 1:2:3 4:5:6\n0 3:4:5\n1 2:2:2\n":    `f:1: value "2:3" of index 1 is not a finite number: of LibFFM's`,
+		lines("", 9, func(i int) string { return fmt.Sprintf("%d:2 %d:1", i, i+1+i%3) }):                                                                            "f:1: its first word may be an index with its value, or a label with a weight",
+		lines("", 9, func(i int) string { return fmt.Sprintf("0 %d:1", i+1) }):                                                                                      "f: the label is 0 in every line",
+		lines("%%MatrixMarket matrix coordinate integer general\n9 9 27\n", 27, func(i int) string { return fmt.Sprintf("%d %d %d", 1+i/3, 1+(i+i/3)%9, 1+i%3/2) }): "f: its whole numbers may be counts of words",
+		"cat 1:0.5 3:2\ndog 2:1\ncat 1:1\n":                                                            `f:1: label "cat" is not a finite number: write classes`,
+		"1 1:2:3 4:5:6\n0 3:4:5\n1 2:2:2\n":                                                            `f:1: value "2:3" of index 1 is not a finite number: of LibFFM's`,
 		lines("", n, func(i int) string { return fmt.Sprintf("%d,%d", i%10, i/10) }):                   "f: its two columns have no names: a first line `user,item`",
 		lines("area,price\n", n, func(i int) string { return fmt.Sprintf("%d,%d.%dK", i%10, i, i%7) }): `f: the column "price", to be predicted, has another word in most lines`,
 		"a \"b, c\nd\n": "", // the first line does not fit a table

@@ -256,7 +256,7 @@ func onlyFile(r io.Reader) (io.ReadCloser, error) {
 	}
 	archive, err := zip.NewReader(bytes.NewReader(whole), int64(len(whole)))
 	if err != nil {
-		return nil, fmt.Errorf("zip: %w", err)
+		return nil, fmt.Errorf("%w: the file is damaged or not whole; fetch it again", err)
 	}
 	var files []*zip.File
 	for _, f := range archive.File {

@@ -31,7 +31,7 @@ func parquetTable(r io.Reader) (table io.ReadCloser, err error) {
 	}
 	file, err := parquet.OpenFile(bytes.NewReader(whole), int64(len(whole)))
 	if err != nil {
-		return nil, fmt.Errorf("reading Parquet: %w", err)
+		return nil, fmt.Errorf("reading Parquet: %w: the file is damaged or not whole; fetch it again", err)
 	}
 	t := &parquetReader{groups: file.RowGroups()}
 	t.out = csv.NewWriter(&t.text)

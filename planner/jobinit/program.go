@@ -226,6 +226,9 @@ func CommandOf(path, target string) (*config.Command, error) {
 	return c, nil
 }
 
+// ofLine matches the place of a line's fault; that of the first line is more than a bad line.
+var ofLine = pattern.Of(`:([2-9]|[1-9][0-9]+): `)
+
 func dataCommand(path, target string) (*config.Command, error) {
 	if location.IsURL(path) {
 		return &config.Command{Name: config.NameOf(path), Data: path}, nil
@@ -240,7 +243,11 @@ func dataCommand(path, target string) (*config.Command, error) {
 	case found.Guess:
 		return nil, fmt.Errorf("%s: nothing says which column to predict: add --target COLUMN, one of %s", path, strings.Join(found.Columns, ", "))
 	case found.App == "" && found.Why != "":
-		return nil, fmt.Errorf("%s; docs/applications.md has the forms that are read", found.Why)
+		leave := ""
+		if ofLine().MatchString(found.Why) {
+			leave = "; `max_bad_lines: N` under train in a job file leaves up to N such lines out"
+		}
+		return nil, fmt.Errorf("%s%s; docs/applications.md has the forms that are read", found.Why, leave)
 	case found.App == "":
 		return nil, fmt.Errorf("%s is no job file, script or training data of a known form; docs/applications.md has the forms, and `tierml init --data %[1]s` asks", path)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/apps"
@@ -158,7 +159,10 @@ func Propose(path, target string) look.Proposal {
 	defer file.Close()
 	p, err := look.At(apps.Input{Name: path, Data: file}, target)
 	if err != nil {
-		return look.Proposal{Why: err.Error()}
+		if why := err.Error(); strings.HasPrefix(why, path+":") {
+			return look.Proposal{Why: why}
+		}
+		return look.Proposal{Why: path + ": " + err.Error()}
 	}
 	return p
 }
