@@ -142,6 +142,9 @@ func (d *Dialogue) Fill(w *Wanted) error {
 		if slices.Contains(d.missing, "--prices") {
 			way = "; `tierml prices sample` writes a recording, which is suggested then"
 		}
+		if slices.Contains(d.missing, "--data") {
+			way = ", or --script for a program of your own"
+		}
 		if slices.Contains(d.missing, "--target") {
 			way = "; it names the column to predict, one of " + strings.Join(Propose(w.Data, "").Columns, ", ")
 		}
@@ -191,6 +194,9 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 	if isProgram(w.Data) {
 		w.Script, w.Data = w.Data, ""
 		return d.program(w)
+	}
+	if w.Data == "" { // which the application and its column follow from
+		return nil
 	}
 	if err := d.application(w); err != nil {
 		return err

@@ -289,3 +289,12 @@ func TestRefusalsHaveCures(t *testing.T) {
 		}
 	}
 }
+
+// Without data and terminal, only the data is missing: the rest follows from it.
+func TestOnlyTheDataIsMissing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	d, _ := dialogue("")
+	if err := d.Fill(&Wanted{Cloud: "none"}); err == nil || !strings.HasSuffix(err.Error(), "no suggestion for --data: add it, or --script for a program of your own") {
+		t.Error(err)
+	}
+}

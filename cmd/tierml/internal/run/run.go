@@ -279,7 +279,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 		}
 		fmt.Fprintf(out, "\n%s\n", prepare.WhatMachinesAre(job))
 	}
-	if err := cli.ConfirmUntil(planning, in, out, o.Yes || !job.Written("cloud") && job.Cloud == config.CloudLocal); err != nil {
+	if err := cli.ConfirmUntil(planning, in, out, o.Yes || costsNothing(job, o.Resume != "")); err != nil {
 		return err
 	}
 	planned()
@@ -292,6 +292,11 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 		return fmt.Errorf("%w\nThe run's directory is %[2]s, which tierml run --resume %[2]s continues", err, rundir.Relative(directory))
 	}
 	return conclude(ctx, out, job, directory, outcome)
+}
+
+// costsNothing reports whether a run begins without a question: the fake cloud is assumed, or the run that is resumed was confirmed.
+func costsNothing(job *config.Job, resumed bool) bool {
+	return job.Cloud == config.CloudLocal && (resumed || !job.Written("cloud"))
 }
 
 // TimeAt returns the time of a run, according to the cloud of its machines.
