@@ -145,7 +145,7 @@ func TestRefusals(t *testing.T) {
 		answers string
 		want    string
 	}{
-		"nothing to suggest": {change: func(w *Wanted) { *w = Wanted{} }, want: "add them"},
+		"nothing to suggest": {change: func(w *Wanted) { *w = Wanted{} }, want: "add it, or --script"},
 		"unknown app":        {change: func(w *Wanted) { w.App = "nn" }, want: `--app: "nn" does not exist`},
 		"no data":            {change: func(w *Wanted) { w.Data = "nowhere.csv" }, want: "--data: there is no file nowhere.csv"},
 		"foreign catalog":    {change: func(w *Wanted) { w.Catalog = examples + "gce-us-central1-n2-ondemand.csv" }, want: "of the same region"},
