@@ -12,9 +12,10 @@ import (
 
 // clocks counts the completed work, and judges whether the model is good enough.
 //
-// Invariant: Done is the minimum of Marks, and every owner has committed what Marks say, unless a recovery is about to undo it. Owners may
-// be ahead of Marks: a worker reports after its commit, and may die in between. Then the owners report its progress (settleSplits), or a
-// committed cut does (cutReached). Reports of older generations are dropped: a roll-back has reset all marks to the cut.
+// Invariant: Done is the minimum of Marks or, if that is later, floor, and every owner has committed what they say, unless a recovery is
+// about to undo it. Owners may be ahead: a worker reports after its commit, and may die in between. Then the owners report its progress
+// (settleSplits), or a committed cut does (cutReached). Reports of older generations are dropped: a roll-back has reset all marks to the
+// cut.
 type clocks struct {
 	*step.Step
 	*progress
@@ -34,7 +35,7 @@ func (cl *clocks) Over() bool {
 
 // ahead returns how many clocks beyond the current one some split has committed.
 func (cl *clocks) ahead() ps.Clock {
-	return max(slices.Max(cl.Marks)-cl.Done-1, 0)
+	return max(cl.highest()-cl.Done-1, 0)
 }
 
 // take processes a worker's report. It reports whether it was new.
@@ -46,12 +47,17 @@ func (cl *clocks) take(m *Node, r tiers.Progress) bool {
 	if cl.load.metered {
 		m.Meter.worked(r)
 	}
-	for i := range r.Splits {
-		s := &r.Splits[i]
-		if !cl.Silent {
-			p.of(r.Clock).add(*s)
+	if !cl.Silent {
+		for i := range r.Splits {
+			p.of(r.Clock).add(r.Splits[i])
 		}
-		p.Marks[s.Split] = max(p.Marks[s.Split], r.Clock)
+	}
+	if len(r.Splits) == len(p.Marks) { // a report has a split at most once, so these are all
+		p.floor = max(p.floor, r.Clock)
+		return true
+	}
+	for i := range r.Splits {
+		cl.reached(r.Splits[i].Split, r.Clock)
 	}
 	return true
 }
@@ -64,10 +70,15 @@ func (cl *clocks) reached(split ps.Split, clock ps.Clock) {
 // advance counts every complete clock. It is called for every report, so it looks at all splits only when the one that held the clock back
 // no longer does.
 func (cl *clocks) advance() {
-	for cl.Marks[cl.behind] > cl.Done {
-		if i := slices.IndexFunc(cl.Marks, func(c ps.Clock) bool { return c <= cl.Done }); i >= 0 {
-			cl.behind = i
-			return
+	for {
+		if cl.floor <= cl.Done { // otherwise no split is behind
+			if cl.Marks[cl.behind] <= cl.Done {
+				return
+			}
+			if i := slices.IndexFunc(cl.Marks, func(c ps.Clock) bool { return c <= cl.Done }); i >= 0 {
+				cl.behind = i
+				return
+			}
 		}
 		cl.clockDone(cl.Done + 1)
 	}

@@ -71,6 +71,8 @@ type cuts struct {
 	Pace      pace
 	Newest    Taken
 	rescue    Rescue // of the work of servers that are about to go
+	// naming and holding are those of the only outstanding cut, kept to reuse their memory.
+	naming, holding map[ps.ServerID]bool
 }
 
 // advance names the next cut when it is due and nothing else is in progress. It uses the next clock to become complete; if an owner is past
@@ -99,7 +101,12 @@ func (cu *cuts) backupBehind() bool {
 func (cu *cuts) cutWaited() bool { return !cu.Now.Before(cu.Due) && !cu.backupBehind() }
 
 func (cu *cuts) nameCut(clock ps.Clock, rest *restPoint) {
-	cu.Cut = &cut{Clock: clock, rest: rest, Naming: map[ps.ServerID]bool{}, holding: map[ps.ServerID]bool{}, since: cu.Now}
+	if cu.naming == nil {
+		cu.naming, cu.holding = map[ps.ServerID]bool{}, map[ps.ServerID]bool{}
+	}
+	clear(cu.naming)
+	clear(cu.holding)
+	cu.Cut = &cut{Clock: clock, rest: rest, Naming: cu.naming, holding: cu.holding, since: cu.Now}
 	for _, m := range cu.nodes.members(cu.layout.Route.Backup) {
 		cu.Cut.holding[m.ID] = true
 	}
@@ -222,9 +229,7 @@ func (cu *cuts) taken(c *cut) Taken {
 
 // cutReached records that every split has committed what a committed cut holds, even if its worker died before reporting it.
 func (cu *cuts) cutReached() {
-	for i := range cu.layout.Splits {
-		cu.clocks.reached(ps.Split(i), cu.Committed)
-	}
+	cu.clocks.floor = max(cu.clocks.floor, cu.Committed)
 	cu.checkClock()
 }
 

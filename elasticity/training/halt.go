@@ -2,7 +2,6 @@ package training
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
@@ -32,7 +31,7 @@ func (h *Halting) advance(t *Training) {
 func (h *Halting) rest(t *Training) {
 	h.phase = haltCutting
 	// If nothing has begun since the last cut, all work rests there, unless a backup that may have to take over does not hold it yet.
-	clock := max(h.begun, slices.Max(t.Clocks.Marks), t.Cuts.Committed)
+	clock := max(h.begun, t.Clocks.highest(), t.Cuts.Committed)
 	if clock == t.Cuts.Committed && t.Cuts.bare && h.Purpose != ending {
 		clock++
 	}

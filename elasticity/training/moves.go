@@ -180,10 +180,10 @@ func (t *Training) advanceSplits() {
 	idle.lacking = false
 	var told []*Node
 	give := func(m *Node) *errand {
-		if m.errand == nil {
-			m.errand, told = &errand{}, append(told, m)
+		if !m.errand.given {
+			m.errand.given, told = true, append(told, m)
 		}
-		return m.errand
+		return &m.errand
 	}
 	for i := range t.Layout.Splits {
 		s, split := &t.Layout.Splits[i], ps.Split(i)
@@ -199,22 +199,22 @@ func (t *Training) advanceSplits() {
 		case !taker.Loaded.Has(split):
 			if idle.lacking = true; !taker.Loading {
 				e := give(taker)
-				e.load = append(e.load, split)
+				e.load = append(some(e.load), split)
 			}
 		case s.Holder == "":
 			t.Layout.hand(split, taker.ID)
 			e := give(taker)
-			e.assign = append(e.assign, tiers.SplitAt{Split: split, Clock: s.next})
+			e.assign = append(some(e.assign), tiers.SplitAt{Split: split, Clock: s.next})
 		case !s.releasing && !stay && s.by.alive() && (!t.wantsHalt() || t.cfg.standsBy(s.by)):
 			t.Layout.askBack(split)
 			e := give(s.by)
-			e.release = append(e.release, split)
+			e.release = append(some(e.release), split)
 		}
 	}
 	slices.SortFunc(told, inOrder)
 	for _, m := range told {
 		e := m.errand
-		if m.errand = nil; !m.Member() {
+		if m.errand = (errand{}); !m.Member() {
 			continue
 		}
 		if len(e.assign) > 0 {
@@ -228,6 +228,14 @@ func (t *Training) advanceSplits() {
 			t.Nodes.send(m.ID, tiers.Release{Splits: e.release, Drop: t.Layout.outruns(m)})
 		}
 	}
+}
+
+// some gives an empty list room for as many splits as a machine usually gets at once.
+func some[T any](list []T) []T {
+	if list == nil {
+		return make([]T, 0, 8)
+	}
+	return list
 }
 
 // takeReleased assigns the splits that a machine has given back. It reports whether more may be due.

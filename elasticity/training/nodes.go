@@ -47,8 +47,8 @@ type Node struct {
 	BrokenAt time.Time // since when its stream is broken
 	hungUp   bool      // the machine's end broke the stream: it had been heard until then
 
-	unanswered  int     // commands: see commands
-	errand      *errand // while splits are handed over: see advanceSplits
+	unanswered  int    // commands: see commands
+	errand      errand // while splits are handed over: see advanceSplits
 	Incarnation ps.Incarnation
 	Loaded      tiers.SplitSet
 	loads       int // how often Loaded has changed
@@ -70,10 +70,12 @@ type nodes struct {
 	callers  map[ps.ServerID]tiers.Hello // unknown so far: the answer to their launch is pending
 	Commands commands
 	lastID   uint64
+	listed   []*Node // see members
 }
 
 // errand is what to tell a machine about splits.
 type errand struct {
+	given         bool // there is any
 	assign        []tiers.SplitAt
 	load, release []ps.Split
 }
@@ -184,8 +186,10 @@ func (ns *nodes) sort() {
 
 func (ns *nodes) Members() []*Node { return ns.ordered((*Node).Member) }
 
-// members returns the members in some lists, each once, in order: of a thousand machines only a few serve.
-func (ns *nodes) members(lists ...[]ps.ServerID) (out []*Node) {
+// members returns the members in some lists, each once, in order: of a thousand machines only a few serve. The slice is valid until the
+// next call.
+func (ns *nodes) members(lists ...[]ps.ServerID) []*Node {
+	out := ns.listed[:0]
 	for _, ids := range lists {
 		for i, id := range ids {
 			if i > 0 && id == ids[i-1] {
@@ -197,6 +201,7 @@ func (ns *nodes) members(lists ...[]ps.ServerID) (out []*Node) {
 		}
 	}
 	slices.SortFunc(out, inOrder)
+	ns.listed = out
 	return out
 }
 

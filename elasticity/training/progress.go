@@ -12,7 +12,8 @@ import (
 // clocks with incomplete figures; the partitions (settleSplits) or a committed cut then show what was committed.
 type progress struct {
 	Done     ps.Clock   // last clock that every split has committed
-	Marks    []ps.Clock // per split, the last clock known to be committed
+	Marks    []ps.Clock // per split, the last clock known to be committed, if it is after floor
+	floor    ps.Clock   // every split has committed it: a cut, or a report of all splits, does not visit each mark
 	furthest ps.Clock   // highest clock ever done: up to it, work is repeated
 	figures  []figures  // of the clocks after done, in order, as far as any split has reported
 	spare    []figures  // for reuse
@@ -28,7 +29,7 @@ type figures struct {
 }
 
 func newProgress(splits int, at ps.Clock) progress {
-	p := progress{Done: at, furthest: at, Marks: make([]ps.Clock, splits)}
+	p := progress{Done: at, furthest: at, floor: at, Marks: make([]ps.Clock, splits)}
 	for i := range p.Marks {
 		p.Marks[i] = at
 	}
@@ -89,9 +90,12 @@ func (p *progress) rollback(cut ps.Clock) (lost ps.Clock) {
 	for i := range p.Marks {
 		p.Marks[i] = cut
 	}
-	p.Done = cut
+	p.Done, p.floor = cut, cut
 	return lost
 }
+
+// highest returns the last clock that any split is known to have committed.
+func (p *progress) highest() ps.Clock { return max(slices.Max(p.Marks), p.floor) }
 
 func (p *progress) forget(from, to int) {
 	for _, f := range p.figures[from:to] {
