@@ -112,8 +112,15 @@ func holdings(now []ps.ServerID, members []Member) (held [][]int, none orphans) 
 	placeOf := finder(len(now), members)
 	held, none.is = make([][]int, len(members)), make([]bool, len(now))
 	holders, counts := make([]int, len(now)), make([]int, len(members))
+	likely := 0
 	for item, id := range now {
-		i := placeOf(id)
+		i := -1
+		if id == members[likely].ID {
+			i = likely
+		} else if id != "" {
+			i = placeOf(id)
+		}
+		likely = (i + 1) % len(members) // items were given out in turn
 		if i < 0 {
 			holders[item], none.is[item] = -1, true
 			none.left++
@@ -122,9 +129,15 @@ func holdings(now []ps.ServerID, members []Member) (held [][]int, none orphans) 
 		holders[item] = i
 		counts[i]++
 	}
-	all := make([]int, 0, len(now)+len(members))
-	for i, n := range counts { // with room for one more each
-		held[i], all = all[len(all):len(all):len(all)+n+1], all[:len(all)+n+1]
+	share := (len(now) + len(members) - 1) / len(members)
+	rooms := 0
+	for i, n := range counts { // with room for one more than an equal share each
+		counts[i] = max(n, share) + 1
+		rooms += counts[i]
+	}
+	all := make([]int, rooms)
+	for i, n := range counts {
+		held[i], all = all[:0:n], all[n:]
 	}
 	for item, i := range holders {
 		if i >= 0 {

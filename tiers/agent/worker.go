@@ -32,6 +32,7 @@ type Worker struct {
 	fenced   bool // the generation has ended: waits for Recover
 	stopping bool
 	splits   []holding // sorted
+	found    int       // index of the split that was found last: commands list them in order
 	releases []*release
 	report   func(tiers.Report)
 	here     func(ps.Split) any
@@ -66,6 +67,14 @@ type release struct {
 	done    []tiers.SplitAt
 }
 
+// smallRound is a round with the memory for its splits: most workers have few.
+type smallRound struct {
+	Round
+	few [fewSplits]ps.Split
+}
+
+const fewSplits = 8
+
 func (r *Round) has(id ps.Split) bool {
 	if r == nil {
 		return false
@@ -81,7 +90,25 @@ func (r *Round) drop() {
 	}
 }
 
+// find looks first at the end, where new splits are mostly added, and at the two places where a list in order continues.
 func (w *Worker) find(id ps.Split) (at int, found bool) {
+	n := len(w.splits)
+	if n == 0 || w.splits[n-1].id < id {
+		return n, false
+	}
+	for at = w.found; at <= w.found+1 && at < n; at++ {
+		if w.splits[at].id == id {
+			w.found = at
+			return at, true
+		}
+	}
+	if at, found = w.search(id); found {
+		w.found = at
+	}
+	return at, found
+}
+
+func (w *Worker) search(id ps.Split) (at int, found bool) {
 	return slices.BinarySearchFunc(w.splits, id, func(h holding, id ps.Split) int { return cmp.Compare(h.id, id) })
 }
 
@@ -366,7 +393,15 @@ func (w *Worker) Lowest(after *Round) (clock ps.Clock) {
 
 // After returns the round of the splits that are furthest behind once a round has been computed (nil: now); nil = none.
 func (w *Worker) After(round *Round) *Round {
-	r := &Round{Generation: w.Generation}
+	var r *Round
+	var splits []ps.Split
+	if len(w.splits) <= fewSplits {
+		one := &smallRound{}
+		r, splits = &one.Round, one.few[:0]
+	} else {
+		r = &Round{}
+	}
+	r.Generation = w.Generation
 	for i := range w.splits {
 		h := &w.splits[i]
 		clock := w.turn(h, round)
@@ -374,7 +409,9 @@ func (w *Worker) After(round *Round) *Round {
 			continue
 		}
 		if r.Splits == nil {
-			r.Splits = make([]ps.Split, 0, len(w.splits)-i)
+			if r.Splits = splits; splits == nil {
+				r.Splits = make([]ps.Split, 0, len(w.splits)-i)
+			}
 		}
 		if clock != r.Clock {
 			r.Clock, r.Splits, r.Taken = clock, r.Splits[:0], false
