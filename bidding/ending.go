@@ -59,9 +59,13 @@ func endOf(p Policy, s *State) (e ending, decided bool) {
 	if e.unitRate == 0 {
 		return e, false
 	}
+	var due []int // of its own: a list appended to through e would put e, and the state, on the heap
 	for i := range s.Held {
-		e.count(i)
+		if e.count(i) {
+			due = append(due, i)
+		}
 	}
+	e.due = due
 	e.nearly = e.rest < float64(e.staying+e.dueUnits)*e.unitRate*s.Job.Terms.Increment.Hours()
 	machineHours := max(e.rest, 0) / e.unitRate
 	within := (s.Job.Terms.Increment - s.Job.Leave - s.Job.Startup).Hours()
@@ -96,19 +100,20 @@ func (e *ending) unit(candidate int) float64 {
 	return t.WorkRate() / float64(each)
 }
 
-// count adds the time for which machines are paid.
-func (e *ending) count(i int) {
+// count adds the time for which machines are paid. It reports whether that is nearly over.
+func (e *ending) count(i int) (due bool) {
 	h := &e.Held[i]
 	c := e.candidate(h.Pool)
 	if h.Warned || c == nil {
-		return
+		return false
 	}
 	until := e.paidUntil(h)
 	held := units(h.Count) * e.Want.each(c.Type)
 	switch {
 	case h.Draining:
 	case !e.Now.Before(e.last(h)):
-		e.due, e.dueUnits = append(e.due, i), e.dueUnits+held
+		due = true
+		e.dueUnits += held
 	default:
 		e.staying += held
 	}
@@ -118,6 +123,7 @@ func (e *ending) count(i int) {
 	}
 	hours := max(until.Add(-e.Job.Leave).Sub(from).Hours(), 0)
 	e.rest -= float64(hours * float64(h.Count) * c.Type.WorkRate())
+	return due
 }
 
 // paidUntil returns the end of a machine's present increment, and last, the time to decide whether it stays for

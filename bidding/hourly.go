@@ -30,8 +30,17 @@ func Ask(p Policy, s State) Plan {
 	if ends {
 		end.finish(&plan)
 	}
+	if len(plan.Acquire) == 0 {
+		return plan
+	}
+	return limit(p, s, plan)
+}
+
+// limit returns a plan without the machines for which the hourly limit and the budget have no room. It has its own
+// copies: few of thousands of plans buy anything, and those of the others then stay off the heap.
+func limit(p Policy, s State, plan Plan) Plan {
 	h := hourly{State: &s, plan: &plan}
-	if len(plan.Acquire) == 0 || !h.limited() {
+	if !h.limited() {
 		return plan
 	}
 	if whole(p, &s) || plan.Switch != nil {

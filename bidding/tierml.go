@@ -74,7 +74,7 @@ func hasRates(s *State) bool {
 // the old machines only when the new ones are ready.
 //
 //  1. settled answers the usual question, a price change with a whole fleet in one spot pool, without ranking.
-//  2. newRound asks of each pool whether it can be bought from (whyNot), leaves those out whose work is too dear (price), and ranks
+//  2. look asks of each pool whether it can be bought from (whyNot), leaves those out whose work is too dear (price), and ranks
 //     the others by MTTF; near ties by price (rank).
 //  3. acquireMissing buys what is missing from the first, on demand if there is no spot pool. If that pool lacks
 //     capacity, the next call sees NoCapacityUntil and takes the one after it.
@@ -90,7 +90,8 @@ func (p TierML) Plan(s State) Plan {
 	if s.StepsOnly && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
 		return Plan{} // nothing is missing, and nothing should be left
 	}
-	r := newRound(p, s, fleet)
+	r := round{TierML: p, State: s, fleet: fleet}
+	r.look()
 	if r.acquireMissing() || r.switchPool() {
 		return r.plan
 	}
@@ -115,19 +116,19 @@ type round struct {
 	dear    int   // number of spot pools within their bid that are not in ranking, as their work costs too much
 }
 
-func newRound(p TierML, s State, held fleet) *round {
-	r := &round{TierML: p, State: s, fleet: held}
-	r.plan.Considered = make([]Considered, len(s.Pools))
-	for i := range s.Pools {
+// look examines all pools.
+func (r *round) look() {
+	r.plan.Considered = make([]Considered, len(r.Pools))
+	for i := range r.Pools {
 		c := &r.plan.Considered[i]
-		*c = look(&s.Pools[i], s, p.Bids)
+		*c = look(&r.Pools[i], r.State, r.Bids)
 		if c.HasPrice && c.Bid > 0 {
-			c.MTTF = p.measure(&s.Pools[i], s.Now, c.Bid)
+			c.MTTF = r.measure(&r.Pools[i], r.Now, c.Bid)
 		}
-		c.Why = whyNot(&s.Pools[i], c, s)
+		c.Why = whyNot(&r.Pools[i], c, r.State)
 		switch {
 		case c.Why != "":
-		case s.Pools[i].OnDemand():
+		case r.Pools[i].OnDemand():
 			r.stable = append(r.stable, i)
 		default:
 			r.ranking = append(r.ranking, i)
@@ -137,7 +138,6 @@ func newRound(p TierML, s State, held fleet) *round {
 	}
 	r.price()
 	r.rank()
-	return r
 }
 
 // perWork returns the present cost of a unit of work in a pool; false if the machines' rate is unknown.
