@@ -49,9 +49,10 @@ type machine struct {
 type cloud struct {
 	w        *world
 	machines []*machine
-	places   map[market.Pool][]*machine // by pool and place: the last machine
+	places   []seats
 	byID     map[provisioner.InstanceID]*machine
 	closed   []closure
+	dangers  dangers
 	replayed int // purchases answered from the recording
 }
 
@@ -61,21 +62,26 @@ type closure struct {
 	until time.Time
 }
 
-// followPrices reports each price change of a pool in turn.
+// followPrices reports each price change of a pool in turn. All share a function.
 func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
-	if len(points) == 0 {
-		return
+	var happen func()
+	next := func() {
+		if len(points) == 0 {
+			return
+		}
+		tell, told := c.w.cfg.Recording.price(pool, points[0].At)
+		if !told {
+			tell = points[0].At.Add(c.w.cfg.Timing.PriceLag)
+		}
+		c.w.at(tell, prices, happen)
 	}
-	next := points[0]
-	tell, told := c.w.cfg.Recording.price(pool, next.At)
-	if !told {
-		tell = next.At.Add(c.w.cfg.Timing.PriceLag)
-	}
-	c.w.at(tell, prices, func() {
-		c.w.step(elasticity.PriceChanged{Pool: pool, At: next.At, Price: next.Price})
+	happen = func() {
+		c.w.step(elasticity.PriceChanged{Pool: pool, At: points[0].At, Price: points[0].Price})
 		c.w.decide() // one price at a time, as in a real run
-		c.followPrices(pool, points[1:])
-	})
+		points = points[1:]
+		next()
+	}
+	next()
 }
 
 // followAvailability reports each change of a pool's availability, and reclaims the excess: the newest machines first,
@@ -98,36 +104,127 @@ func (c *cloud) seat(m *machine) {
 	if c.w.cfg.Hazard == nil {
 		return
 	}
-	all := c.places[m.Pool]
-	m.place = slices.IndexFunc(all, func(o *machine) bool { return o.gone || o.warned })
+	all := c.seats(m.Pool)
+	m.place = slices.IndexFunc(*all, func(o *machine) bool { return o.gone || o.warned })
 	if m.place < 0 {
-		m.place = len(all)
-		c.places[m.Pool] = append(all, m)
+		m.place = len(*all)
+		*all = append(*all, m)
 		return
 	}
-	all[m.place] = m
+	(*all)[m.place] = m
 }
 
-// followHazard reclaims machines according to the events, in turn. All events share a function: there are many, and
-// most hit no machine.
-func (c *cloud) followHazard(events *hazard.Upcoming) {
-	e, more := events.Next()
-	var happen func()
-	next := func() {
-		if more {
-			c.w.at(e.At, notices, happen)
+// seats are the places of a pool's machines: the last machine in each.
+type seats struct {
+	pool market.Pool
+	all  []*machine
+}
+
+// seats returns a pool's places. Runs have few pools, and to hash the name of one takes longer than to find it.
+func (c *cloud) seats(pool market.Pool) *[]*machine {
+	for i := range c.places {
+		if of := &c.places[i]; of.pool == pool {
+			return &of.all
 		}
 	}
-	happen = func() {
-		for _, m := range c.places[e.Pool] {
-			if !m.gone && !m.warned && e.Takes(m.place, e.At.Sub(m.Launched)) {
+	c.places = append(c.places, seats{pool: pool})
+	return &c.places[len(c.places)-1].all
+}
+
+// dangers are the evictions for capacity that are to come.
+type dangers struct {
+	events *hazard.Upcoming
+	next   hazard.Event
+	more   bool           // there is a next one; it is in the queue
+	at     *moment        // of the next one
+	seen   []hazard.Event // drawn after next, in order
+	happen func()         // all events share it: there are many, and most hit no machine
+}
+
+// followHazard reclaims machines according to the events, in turn.
+func (c *cloud) followHazard(events *hazard.Upcoming) {
+	d := &c.dangers
+	d.events = events
+	d.happen = func() {
+		for _, m := range *c.seats(d.next.Pool) {
+			if c.hits(&d.next, m) {
 				c.evict(m)
 			}
 		}
-		e, more = events.Next()
-		next()
+		d.draw()
+		c.nextDanger()
 	}
-	next()
+	d.draw()
+	c.nextDanger()
+}
+
+// draw proceeds to the next event.
+func (d *dangers) draw() {
+	if len(d.seen) > 0 {
+		d.next, d.seen = d.seen[0], d.seen[1:]
+	} else {
+		d.next, d.more = d.events.Next()
+	}
+}
+
+// nextDanger schedules the next event, if there is one.
+func (c *cloud) nextDanger() {
+	if d := &c.dangers; d.more {
+		d.at = c.w.queue.put(c.w.elapsed+max(d.next.At.Sub(c.w.now()), 0), notices, event{do: d.happen})
+	}
+}
+
+// passOver drops the events before a time before which nothing else happens, and of which none hits a machine (calmUntil).
+func (c *cloud) passOver(until time.Duration) {
+	d, before := &c.dangers, c.w.cfg.Start.Add(until)
+	if !d.more || d.at != c.w.queue.heap[0] || !d.next.At.Before(before) {
+		return
+	}
+	c.w.queue.dropFirst()
+	for d.more && d.next.At.Before(before) {
+		d.draw()
+	}
+	c.nextDanger()
+}
+
+// hits reports whether an event takes a machine.
+func (c *cloud) hits(e *hazard.Event, m *machine) bool {
+	return !m.gone && !m.warned && e.Takes(m.place, e.At.Sub(m.Launched))
+}
+
+// hitsAny reports whether an event takes a present machine.
+func (c *cloud) hitsAny(e *hazard.Event) bool {
+	return slices.ContainsFunc(*c.seats(e.Pool), func(m *machine) bool { return c.hits(e, m) })
+}
+
+// calmUntil returns when the next event of the queue happens, leaving out evictions that hit none of the present
+// machines. The queue must not be empty.
+func (c *cloud) calmUntil() time.Duration {
+	d := &c.dangers
+	if !d.more || d.at != c.w.queue.heap[0] {
+		return c.w.queue.due()
+	}
+	due, there := c.w.queue.dueBesides(d.at)
+	if !there {
+		return c.w.queue.due()
+	}
+	until := c.w.cfg.Start.Add(due)
+	e, drawn := &d.next, 0
+	for e.At.Before(until) {
+		if c.hitsAny(e) {
+			return e.At.Sub(c.w.cfg.Start)
+		}
+		if drawn == len(d.seen) {
+			after, more := d.events.Next()
+			if !more {
+				break
+			}
+			d.seen = append(d.seen, after)
+		}
+		e = &d.seen[drawn]
+		drawn++
+	}
+	return due
 }
 
 // takeBack evicts a pool's machines above the number left.

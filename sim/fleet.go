@@ -43,6 +43,8 @@ type fleet struct {
 	untold  []clocks           // in reporting order
 	telling time.Duration      // when the next clock of a steady period was last scheduled for reporting: see deliverAll
 	stats   []tiers.SplitStats // for any clock
+	// tick and offerCut: a method that is passed on takes memory each time.
+	ticks, offers func()
 }
 
 type split struct {
@@ -78,6 +80,7 @@ func newFleet(w *world) *fleet {
 	for i := range f.splits {
 		f.splits[i].next, f.splits[i].left = 1, 1
 	}
+	f.ticks, f.offers = f.tick, f.offerCut
 	return f
 }
 
@@ -475,7 +478,7 @@ func (f *fleet) schedule() {
 		return
 	}
 	f.due = next
-	f.w.queue.push(max(next, f.w.elapsed), reports, f.tick)
+	f.w.queue.push(max(next, f.w.elapsed), reports, f.ticks)
 }
 
 // offerCut delivers the named cut when all owners have its name and have passed it.

@@ -71,11 +71,12 @@ func (m *moment) before(o *moment) bool {
 
 func (q *queue) push(at time.Duration, r rank, do func()) { q.put(at, r, event{do: do}) }
 
-func (q *queue) put(at time.Duration, r rank, e event) {
+// put returns the moment to which it has added the event.
+func (q *queue) put(at time.Duration, r rank, e event) *moment {
 	for _, m := range q.recent {
 		if m != nil && m.at == at && m.rank == r {
 			m.events = append(m.events, e)
-			return
+			return m
 		}
 	}
 	m := q.blank()
@@ -92,6 +93,7 @@ func (q *queue) put(at time.Duration, r rank, e event) {
 		q.heap[i], q.heap[parent] = q.heap[parent], q.heap[i]
 		i = parent
 	}
+	return m
 }
 
 // blank returns an empty moment.
@@ -110,6 +112,20 @@ func (q *queue) empty() bool { return len(q.heap) == 0 }
 
 // due returns when the next event happens; the queue must not be empty.
 func (q *queue) due() time.Duration { return q.heap[0].at }
+
+// dueBesides returns when the next event happens apart from the only event of a moment at the queue's head; false if
+// there is no other.
+func (q *queue) dueBesides(m *moment) (at time.Duration, there bool) {
+	if q.heap[0] != m || len(m.events) > m.next+1 {
+		return q.heap[0].at, true
+	}
+	for i := 1; i <= 2 && i < len(q.heap); i++ {
+		if !there || q.heap[i].at < at {
+			at, there = q.heap[i].at, true
+		}
+	}
+	return at, there
+}
 
 // pop removes and returns the next event with its time and rank; the queue must not be empty.
 func (q *queue) pop() (at time.Duration, r rank, e event) {

@@ -50,7 +50,7 @@ func (f *fleet) settle() bool {
 		took: length.Seconds() / f.w.cfg.Timing.Speed,
 	}}
 	f.due = f.w.elapsed + time.Duration(count)*length
-	f.w.queue.push(f.due, reports, f.tick)
+	f.w.queue.push(f.due, reports, f.ticks)
 	f.expectCut()
 	return true
 }
@@ -68,7 +68,7 @@ func (f *fleet) done() ps.Clock {
 func (f *fleet) expectCut() {
 	c := &f.calm
 	if n := int(f.cut - f.complete); n > 0 && n <= c.limit {
-		f.w.queue.push(max(c.since+time.Duration(n)*c.length, f.w.elapsed), reports, f.offerCut)
+		f.w.queue.push(max(c.since+time.Duration(n)*c.length, f.w.elapsed), reports, f.offers)
 	}
 }
 

@@ -45,6 +45,12 @@ func TestSkippedClocks(t *testing.T) {
 				Target: []string{"oldest", "newest", "random", "all"}[rng.IntN(4)], Count: 1 + rng.IntN(3),
 			})
 		}
+		if rng.IntN(2) == 0 {
+			cfg.Hazard = hazardOf(cfg, 0.2*rng.Float64())
+			for i := range cfg.Hazard.Pools { // most events hit no machine
+				cfg.Hazard.Pools[i].Places *= 1 + rng.IntN(100)
+			}
+		}
 		fast, err := Run(cfg)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -60,10 +66,19 @@ func TestSkippedClocks(t *testing.T) {
 	}
 }
 
-// TestSkippedCuts: only few cuts of a calm run are simulated, those around which something happens.
+// TestSkippedCuts: only few cuts of a calm run are simulated, those around which something happens. Evictions for
+// capacity that hit no machine do not count.
 func TestSkippedCuts(t *testing.T) {
 	cfg := scenario(t, candidate("a", 4, 24*cent, 0, 3))
 	cfg.Job.Coarse, cfg.Job.Clocks = true, 7*cfg.Job.Clocks
+	skipsCuts(t, cfg)
+	cfg.Hazard = hazardOf(cfg, 0.01)
+	cfg.Hazard.Pools[0].Places = 100_000
+	skipsCuts(t, cfg)
+}
+
+func skipsCuts(t *testing.T, cfg Config) {
+	t.Helper()
 	held := 0
 	cfg.Watch = func(_ time.Time, events []elasticity.Event, _ []elasticity.Action) {
 		for _, e := range events {

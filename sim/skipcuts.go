@@ -29,9 +29,13 @@ func (f *fleet) skipCuts() bool {
 		return false
 	}
 	clocks := ps.Clock(every / f.calm.length)
-	n := f.ctrl.SkipCuts(f.w.now(), f.w.cfg.Start.Add(f.w.queue.due()), every, active, clocks)
+	calm := f.w.cloud.calmUntil()
+	n := f.ctrl.SkipCuts(f.w.now(), f.w.cfg.Start.Add(calm), every, active, clocks)
 	further := time.Duration(n) * every
 	last.due, last.over = last.due+further, last.over+further
 	f.committed, f.delivered = f.committed+ps.Clock(n)*clocks, f.delivered+ps.Clock(n)*clocks
+	if n > 0 && !f.unsettled {
+		f.w.cloud.passOver(min(calm, f.ctrl.NextWake().Sub(f.w.cfg.Start)))
+	}
 	return n > 0
 }

@@ -153,6 +153,7 @@ type world struct {
 
 	wake      time.Time     // when the controller asks to be called
 	wakeAt    time.Duration // when that event is scheduled; 0 = none
+	wakeUp    func()        // callController: a method that is passed on takes memory each time
 	knownPast time.Duration // the last scheduled PricesKnown, at least 1
 }
 
@@ -177,7 +178,7 @@ func Run(cfg Config) (Result, error) {
 		history: map[market.Pool]*market.History{}, availability: map[market.Pool]*market.Availability{},
 		result: Result{Start: cfg.Start},
 	}
-	w.cloud = cloud{w: w, byID: make(map[instanceID]*machine, usualFleet), places: map[market.Pool][]*machine{}}
+	w.cloud = cloud{w: w, byID: make(map[instanceID]*machine, usualFleet)}
 	if err := w.begin(); err != nil {
 		return Result{}, fmt.Errorf("simulating %s from %s: %w", cfg.Name, cfg.Start.Format(time.RFC3339), err)
 	}
@@ -358,23 +359,29 @@ func (w *world) scheduleWake() {
 		return
 	}
 	w.wakeAt = at
-	w.queue.push(at, wakeUps, func() {
-		if w.wakeAt != w.elapsed {
-			return // an earlier one has replaced it
-		}
-		w.wakeAt = 0
-		w.decide() // a present event may postpone it
-		if w.wake.After(w.now()) {
-			w.scheduleWake()
-			return
-		}
-		if w.staff.skipCuts() {
-			w.wake = w.ctrl.NextWake()
-			w.scheduleWake()
-			return
-		}
-		w.step(elasticity.Wake{})
-	})
+	if w.wakeUp == nil {
+		w.wakeUp = w.callController
+	}
+	w.queue.push(at, wakeUps, w.wakeUp)
+}
+
+// callController is the controller's next call.
+func (w *world) callController() {
+	if w.wakeAt != w.elapsed {
+		return // an earlier one has replaced it
+	}
+	w.wakeAt = 0
+	w.decide() // a present event may postpone it
+	if w.wake.After(w.now()) {
+		w.scheduleWake()
+		return
+	}
+	if w.staff.skipCuts() {
+		w.wake = w.ctrl.NextWake()
+		w.scheduleWake()
+		return
+	}
+	w.step(elasticity.Wake{})
 }
 
 // pricesKnown reports when prices up to now are known: bills wait for that.
