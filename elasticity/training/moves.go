@@ -199,16 +199,16 @@ func (t *Training) advanceSplits() {
 		case !taker.Loaded.Has(split):
 			if idle.lacking = true; !taker.Loading {
 				e := give(taker)
-				e.load = append(some(e.load), split)
+				e.load = append(withRoom(e.load), split)
 			}
 		case s.Holder == "":
 			t.Layout.hand(split, taker.ID)
 			e := give(taker)
-			e.assign = append(some(e.assign), tiers.SplitAt{Split: split, Clock: s.next})
+			e.assign = append(withRoom(e.assign), tiers.SplitAt{Split: split, Clock: s.next})
 		case !s.releasing && !stay && s.by.alive() && (!t.wantsHalt() || t.cfg.standsBy(s.by)):
 			t.Layout.askBack(split)
 			e := give(s.by)
-			e.release = append(some(e.release), split)
+			e.release = append(withRoom(e.release), split)
 		}
 	}
 	slices.SortFunc(told, inOrder)
@@ -230,8 +230,8 @@ func (t *Training) advanceSplits() {
 	}
 }
 
-// some gives an empty list room for as many splits as a machine usually gets at once.
-func some[T any](list []T) []T {
+// withRoom gives an empty list room for as many splits as a machine usually gets at once.
+func withRoom[T any](list []T) []T {
 	if list == nil {
 		return make([]T, 0, 8)
 	}
