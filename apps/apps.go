@@ -63,6 +63,14 @@ func Gradient(rows Rows, k ps.Key) []float32 {
 	return rows.(interface{ Gradient(k ps.Key) []float32 }).Gradient(k)
 }
 
+// UnsetGradient is Gradient for a split that sets every element, so that nothing has to clear them first.
+func UnsetGradient(rows Rows, k ps.Key) []float32 {
+	if r, ok := rows.(interface{ UnsetGradient(k ps.Key) []float32 }); ok {
+		return r.UnsetGradient(k)
+	}
+	return Gradient(rows, k)
+}
+
 // Stats are the measurements of a batch. Sums over splits are the clock's figures; for bit-identical sums, add in order of splits.
 type Stats struct {
 	Examples  int64

@@ -20,6 +20,9 @@ type Outside interface {
 	// Begin announces which of this machine's splits run a clock together, before their rows are requested. The context is cancelled when
 	// the clock is aborted.
 	Begin(ctx context.Context, c ps.Clock, splits []ps.Split)
+	// Space returns memory of the child's, in the table's layout: for the rows that a round reads, and for the gradients of the split that
+	// computes it. They need no copies there. Nil: there is none.
+	Space() (rows, gradients []float32)
 }
 
 // Terms are a job's settings of its outer loop.
@@ -34,6 +37,10 @@ type Terms struct {
 	Seed          uint64  `json:"seed"`
 	Deterministic bool    `json:"deterministic"`
 }
+
+// Row returns how many of the model's floats a row of the table holds: small models get enough rows for all partitions, large ones rows of
+// 256 KiB. One more column is the row's weight.
+func (t Terms) Row() int { return min(max((t.Floats+63)/64, 64), 64<<10) }
 
 // Order is one round of one replica.
 type Order struct {
@@ -54,7 +61,9 @@ type Delivery struct {
 type Child interface {
 	// Ready waits until the child can take orders, and returns how many floats its model has.
 	Ready(ctx context.Context) (floats int, err error)
-	// Round makes the child compute one round. It may call give repeatedly to write the rows' floats; delta is the start minus the end of
-	// the model, valid until the next Round.
-	Round(ctx context.Context, o Order, give func(to []float32)) (d Delivery, delta []float32, err error)
+	// Memory returns the memory of rows and delta (Round), which lasts as long as the child. Nil: no program is ready.
+	Memory() (rows, delta []float32)
+	// Round makes the child compute one round. It may call give repeatedly to write the rows; delta is the start minus the end of the
+	// model, valid until the next Round. Both have Terms.Row of the model's floats and then one that is unused, again and again.
+	Round(ctx context.Context, o Order, give func(rows []float32)) (d Delivery, delta []float32, err error)
 }

@@ -2,6 +2,8 @@ package ps
 
 import (
 	"math"
+
+	"github.com/tierml/tierml/internal/vector"
 )
 
 // RuleName says how a table's servers use gradients.
@@ -165,24 +167,16 @@ func (r *Rule) stepMean(row ruled, gradient []float32) {
 		return
 	}
 	rate, momentum := float64(r.Rate), float64(r.Momentum)
-	fraction, _ := math.Frexp(weight)
-	share, exact := 1/weight, fraction == 0.5 // for powers of two, multiplying gives the same bits as dividing, and is several times faster
-	w, a := row.w[:last], row.a
-	if r.Momentum != 0 {
-		a = a[:last]
+	w := row.w[:last]
+	if r.Nesterov {
+		vector.Nesterov(w, row.a, gradient, weight, momentum, rate)
+		return
 	}
 	for i, sum := range gradient[:last] {
-		d := float64(sum) * share
-		if !exact {
-			d = float64(sum) / weight
-		}
+		d := float64(sum) / weight
 		if r.Momentum != 0 {
-			mean := d
-			v := float64(momentum*float64(a[i])) + mean
-			a[i] = float32(v)
-			if d = v; r.Nesterov {
-				d = mean + float64(momentum*v)
-			}
+			d += float64(momentum * float64(row.a[i]))
+			row.a[i] = float32(d)
 		}
 		w[i] = float32(float64(w[i]) - float64(rate*d))
 	}

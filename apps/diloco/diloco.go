@@ -79,10 +79,6 @@ func (k Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	return &program{Detail: d, passes: v.Float(Passes) > 0}, nil
 }
 
-// cols returns the floats per row: small models get enough rows for all partitions, large ones rows of 256 KiB. One more column is the
-// weight.
-func cols(floats int) int { return min(max((floats+63)/64, 64), 64<<10) }
-
 // Rounds returns the number of clocks for these steps.
 func Rounds(t apps.Terms) int { return (t.Steps + t.Every - 1) / t.Every }
 
@@ -112,9 +108,7 @@ type roundNow struct {
 	done ps.Clock        // the last clock computed by the child; the next may have been announced since
 }
 
-func (p *program) rows(floats int) int {
-	return (floats + cols(p.Terms().Floats) - 1) / cols(p.Terms().Floats)
-}
+func (p *program) rows(floats int) int { return (floats + p.Terms().Row() - 1) / p.Terms().Row() }
 
 // Name implements apps.App.
 func (*program) Name() string { return Name }
@@ -136,7 +130,7 @@ func (p *program) Attach(c apps.Child) { p.child = c }
 // Tables implements apps.App.
 func (p *program) Tables() []ps.Table {
 	t := p.Terms()
-	return []ps.Table{{Name: "model", Rows: uint64(p.rows(t.Floats)), Cols: cols(t.Floats) + 1, Ranged: true,
+	return []ps.Table{{Name: "model", Rows: uint64(p.rows(t.Floats)), Cols: t.Row() + 1, Ranged: true,
 		Rule: ps.Rule{Name: ps.Mean, Rate: float32(t.Rate), Momentum: float32(t.Momentum), Nesterov: t.Momentum > 0}}}
 }
 
@@ -155,7 +149,7 @@ func (*program) Evaluate(apps.Rows, apps.Open) (apps.Stats, error) { return apps
 // Export implements apps.Program: the model's change, as one tensor. Over adds it to the initial model.
 func (p *program) Export(tables apps.Rows, _ apps.Open) (model.Model, error) {
 	floats := p.Terms().Floats
-	all := make([]float32, 0, p.rows(floats)*cols(floats))
+	all := make([]float32, 0, p.rows(floats)*p.Terms().Row())
 	for r := range p.rows(floats) {
 		row := tables.Row(ps.Key{Row: ps.RowID(r)})
 		all = append(all, row[:len(row)-1]...)
@@ -200,6 +194,14 @@ func (p *program) Begin(ctx context.Context, c ps.Clock, splits []ps.Split) {
 	}
 }
 
+// Space implements apps.Outside.
+func (p *program) Space() (rows, gradients []float32) {
+	if p.child == nil {
+		return nil, nil
+	}
+	return p.child.Memory()
+}
+
 type split struct {
 	*program
 	id ps.Split
@@ -227,17 +229,15 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
 	if !slices.Contains(s.now.runs, s.id) {
 		return apps.Stats{}, nil
 	}
-	width := cols(s.Terms().Floats)
+	width := s.Terms().Row()
 	each := func(all []float32, do func(row ps.Key, part []float32)) {
-		for r := 0; len(all) > 0; r++ {
-			part := all[:min(width, len(all))]
-			do(ps.Key{Row: ps.RowID(r)}, part)
-			all = all[len(part):]
+		for r := range s.rows(s.floats) {
+			do(ps.Key{Row: ps.RowID(r)}, all[r*(width+1):][:min(width, s.floats-r*width)])
 		}
 	}
 	o := order(s.Terms(), c, s.id)
 	d, delta, err := s.child.Round(s.now.ctx, o, func(to []float32) {
-		each(to, func(k ps.Key, part []float32) { copy(part, rows.Row(k)) })
+		each(to, func(k ps.Key, part []float32) { move(part, rows.Row(k)) })
 	})
 	if err == nil {
 		s.now.done = c
@@ -246,12 +246,13 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
 		return apps.Stats{}, err
 	}
 	weight := float32(d.Steps) / float32(o.Steps)
-	transport, left := ps.TransportOf(s.Terms().Transport), s.leftOver(len(delta))
+	transport, left := ps.TransportOf(s.Terms().Transport), s.leftOver(s.floats)
 	each(delta, func(k ps.Key, part []float32) {
-		g := apps.Gradient(rows, k)
+		g := apps.UnsetGradient(rows, k)
+		clear(g[len(part):]) // the last row may be longer than the model
 		g[len(g)-1] = weight
 		if weight == 1 {
-			copy(g, part)
+			move(g, part)
 		} else {
 			for i, x := range part {
 				g[i] = x * weight
@@ -276,6 +277,13 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
 		}
 	})
 	return apps.Stats{Examples: int64(d.Losses), Loss: d.Loss, Work: max(s.Work/float64(s.Terms().Replicas)*float64(weight), 1)}, nil
+}
+
+// move copies, unless the memory is the same (Space).
+func move(to, from []float32) {
+	if &to[0] != &from[0] {
+		copy(to, from)
+	}
 }
 
 // leftOver returns the rounding errors so far (error feedback); nil: each delivery is rounded independently. Deterministic jobs use nil, as

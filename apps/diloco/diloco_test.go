@@ -22,13 +22,17 @@ type child struct {
 
 func (c *child) Ready(context.Context) (int, error) { return c.floats, nil }
 
+func (c *child) Memory() (rows, delta []float32) { return nil, nil }
+
 func (c *child) Round(_ context.Context, o apps.Order, give func([]float32)) (apps.Delivery, []float32, error) {
 	c.orders = append(c.orders, o)
-	c.given = make([]float32, c.floats)
+	row := terms.Row()
+	area := (c.floats + row - 1) / row * (row + 1)
+	c.given = make([]float32, area)
 	give(c.given)
-	delta := make([]float32, c.floats)
-	for i := range delta {
-		delta[i] = float32(i) * max(c.times, 1)
+	delta := make([]float32, area)
+	for i := range c.floats {
+		delta[i+i/row] = float32(i) * max(c.times, 1)
 	}
 	return apps.Delivery{Steps: min(c.done, o.Steps), Loss: 6, Losses: 3}, delta, nil
 }
@@ -89,7 +93,7 @@ func TestRowsAreRangesOfTheModel(t *testing.T) {
 	c := &child{floats: 130, done: 5}
 	p.Attach(c)
 	r := round(t, p, 3, 2)[0]
-	if len(r.values) != 3 || c.given[0] != 0 || c.given[64] != 1 || c.given[128] != 2 {
+	if len(r.values) != 3 || c.given[0] != 0 || c.given[65] != 1 || c.given[130] != 2 {
 		t.Errorf("%d rows, given %v", len(r.values), c.given)
 	}
 	if o := c.orders[0]; o != (apps.Order{Clock: 3, Replica: 2, First: 20, Steps: 10}) {

@@ -38,6 +38,13 @@ func Blend(p, q []float32, pKeep, pPull, qKeep, qPull float32) {
 	blend(unsafe.SliceData(p), unsafe.SliceData(q), len(p), pKeep, pPull, qKeep, qPull)
 }
 
+// Nesterov steps w against the mean gradient g = sum/weight with Nesterov's momentum, in float64: v = momentum*v + g, then
+// w = w - rate*(g + momentum*v). v and sum are at least as long as w.
+func Nesterov(w, v, sum []float32, weight, momentum, rate float64) {
+	v, sum = v[:len(w)], sum[:len(w)]
+	nesterov(unsafe.SliceData(w), unsafe.SliceData(v), unsafe.SliceData(sum), len(w), weight, momentum, rate)
+}
+
 // dotGo and its like run on processors without AVX2, and define the result.
 //
 //lint:ignore U1000 the assembly jumps to it
@@ -91,6 +98,17 @@ func blendGo(first, second *float32, n int, pKeep, pPull, qKeep, qPull float32) 
 	for k, old := range p {
 		p[k] = float32(pKeep*old) + float32(pPull*q[k])
 		q[k] = float32(qKeep*q[k]) + float32(qPull*old)
+	}
+}
+
+//lint:ignore U1000 the assembly jumps to it
+func nesterovGo(values, velocities, sums *float32, n int, weight, momentum, rate float64) {
+	w, v, sum := unsafe.Slice(values, n), unsafe.Slice(velocities, n), unsafe.Slice(sums, n)
+	for k, s := range sum {
+		g := float64(s) / weight
+		moved := float64(momentum*float64(v[k])) + g
+		v[k] = float32(moved)
+		w[k] = float32(float64(w[k]) - float64(rate*(g+float64(momentum*moved))))
 	}
 }
 

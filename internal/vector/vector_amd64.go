@@ -15,3 +15,6 @@ func axpy(a float32, x, y *float32, n int)
 
 //go:noescape
 func blend(p, q *float32, n int, pKeep, pPull, qKeep, qPull float32)
+
+//go:noescape
+func nesterov(w, v, sum *float32, n int, weight, momentum, rate float64)

@@ -195,3 +195,71 @@ done:
 
 plain:
 	JMP ·blendGo(SB)
+
+// func nesterov(w, v, sum *float32, n int, weight, momentum, rate float64)
+TEXT ·nesterov(SB), NOSPLIT, $0-56
+	CMPB         ·hasAVX2(SB), $0
+	JEQ          plain
+	MOVQ         w+0(FP), DI
+	MOVQ         v+8(FP), DX
+	MOVQ         sum+16(FP), SI
+	MOVQ         n+24(FP), CX
+	VBROADCASTSD weight+32(FP), Y12
+	VBROADCASTSD momentum+40(FP), Y13
+	VBROADCASTSD rate+48(FP), Y14
+	MOVQ         CX, AX
+	SHRQ         $2, AX
+	JZ           rest
+
+loop:
+	VCVTPS2PD  (SI), Y0
+	VDIVPD     Y12, Y0, Y0
+	VCVTPS2PD  (DX), Y1
+	VMULPD     Y13, Y1, Y1
+	VADDPD     Y0, Y1, Y1
+	VCVTPD2PSY Y1, X2
+	VMOVUPS    X2, (DX)
+	VMULPD     Y13, Y1, Y1
+	VADDPD     Y0, Y1, Y1
+	VMULPD     Y14, Y1, Y1
+	VCVTPS2PD  (DI), Y3
+	VSUBPD     Y1, Y3, Y3
+	VCVTPD2PSY Y3, X3
+	VMOVUPS    X3, (DI)
+	ADDQ       $16, SI
+	ADDQ       $16, DX
+	ADDQ       $16, DI
+	DECQ       AX
+	JNZ        loop
+
+rest:
+	ANDQ $3, CX
+	JZ   done
+
+one:
+	VCVTSS2SD (SI), X0, X0
+	VDIVSD    X12, X0, X0
+	VCVTSS2SD (DX), X1, X1
+	VMULSD    X13, X1, X1
+	VADDSD    X0, X1, X1
+	VCVTSD2SS X1, X2, X2
+	VMOVSS    X2, (DX)
+	VMULSD    X13, X1, X1
+	VADDSD    X0, X1, X1
+	VMULSD    X14, X1, X1
+	VCVTSS2SD (DI), X3, X3
+	VSUBSD    X1, X3, X3
+	VCVTSD2SS X3, X3, X3
+	VMOVSS    X3, (DI)
+	ADDQ      $4, SI
+	ADDQ      $4, DX
+	ADDQ      $4, DI
+	DECQ      CX
+	JNZ       one
+
+done:
+	VZEROUPPER
+	RET
+
+plain:
+	JMP ·nesterovGo(SB)

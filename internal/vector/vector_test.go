@@ -79,6 +79,14 @@ func TestAssemblyAgreesWithGo(t *testing.T) {
 		if !sameBits(y, wantY) || !sameBits(p, wantP) || !sameBits(q, wantQ) {
 			t.Fatalf("Axpy gives %v, want %v; Blend %v, %v, want %v, %v", y, wantY, p, q, wantP, wantQ)
 		}
+		w, wantW := copies(a)
+		v, wantV := copies(b)
+		weight, momentum, rate := 1/float64(f[0]), float64(f[1]), float64(f[2])
+		Nesterov(w[1:n+1], v[1:], a, weight, momentum, rate)
+		nesterovGo(&wantW[1], &wantV[1], unsafe.SliceData(a), n, weight, momentum, rate)
+		if !sameBits(w, wantW) || !sameBits(v, wantV) {
+			t.Fatalf("Nesterov gives %v, %v, want %v, %v", w, v, wantW, wantV)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/semaphore"
 
@@ -43,6 +44,9 @@ func (r *reads) read(ctx context.Context, generation ps.Generation, m *wire.Read
 			if refusal := r.await(ctx, generation, m); refusal != nil {
 				return refusal
 			}
+			if rows := r.place(generation, m); rows != nil {
+				return rows
+			}
 			if ctx.Err() != nil || r.answers.Acquire(ctx, room) != nil {
 				return &wire.Error{Code: wire.Retry, Text: "the request was given up"}
 			}
@@ -77,6 +81,57 @@ func (r *reads) await(ctx context.Context, generation ps.Generation, m *wire.Rea
 	return nil
 }
 
+// place copies the rows to where a caller in this process wants them. Nil: it does not say where, or not all rows are here now.
+func (r *reads) place(generation ps.Generation, m *wire.Read) *wire.Rows {
+	if m.Into == nil {
+		return nil
+	}
+	rows := &wire.Rows{Placed: true, Stamps: make([]ps.Stamp, len(m.Groups))}
+	into, keys := slices.Clone(m.Into), m.Keys
+	for i, g := range m.Groups {
+		group := keys[:g.Keys]
+		keys = keys[g.Keys:]
+		status, refusal := r.places.serveRead(noWait, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
+			shard := slot.readable(m.Clock, group)
+			if shard == nil {
+				return 0, true
+			}
+			for _, k := range group {
+				if len(into[0]) == 0 {
+					into = into[1:]
+				}
+				cells := r.cells(k, m.Stored)
+				copyRow(shard, k, m.Stored, into[0][:cells])
+				into[0] = into[0][cells:]
+			}
+			rows.Stamps[i] = shard.Stamp(m.Incarnation)
+			return wire.OK, false
+		})
+		if refusal != nil || status.Code != wire.OK {
+			return nil
+		}
+		rows.Groups = append(rows.Groups, status)
+	}
+	r.places.answered(rows.Groups)
+	return rows
+}
+
+// cells returns the width of a row in an answer.
+func (r *reads) cells(k ps.Key, stored bool) int {
+	if stored {
+		return r.places.schema.Tables[k.Table].Width()
+	}
+	return r.places.schema.Cols(k)
+}
+
+func copyRow(shard *ps.Shard, k ps.Key, stored bool, to []float32) {
+	if stored {
+		shard.Stored(k, to)
+		return
+	}
+	shard.Read(k, to)
+}
+
 // copyRows copies the rows. If one is missing, it returns mustWait.
 func (r *reads) copyRows(generation ps.Generation, m *wire.Read, rows *wire.Rows) *wire.Error {
 	rows.Groups = make([]wire.PartitionStatus, 0, len(m.Groups))
@@ -107,16 +162,13 @@ func (r *reads) copyRows(generation ps.Generation, m *wire.Read, rows *wire.Rows
 
 // readRow copies a row in transit form into values from filled on, and returns the new filled.
 func (r *reads) readRow(shard *ps.Shard, k ps.Key, stored bool, values []float32, filled int) int {
-	table, cells, read := &r.places.schema.Tables[k.Table], r.places.schema.Cols(k), shard.Read
-	if stored {
-		cells, read = table.Width(), shard.Stored
-	}
-	if !table.Sparse {
-		read(k, values[filled:filled+cells])
+	cells := r.cells(k, stored)
+	if !r.places.schema.Tables[k.Table].Sparse {
+		copyRow(shard, k, stored, values[filled:filled+cells])
 		return filled + cells
 	}
 	row := make([]float32, cells)
-	read(k, row)
+	copyRow(shard, k, stored, row)
 	return len(r.places.schema.AppendRow(values[:filled], k, row))
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/ps/client"
 )
 
-// TestRowsOf100000Columns trains on rows of the maximum width, over TCP: data sent straight from tables to the memory of readers, while
-// others commit, is what was committed.
+// TestRowsOf100000Columns trains on rows of the maximum width, over TCP and within a server's process: data that comes straight from tables
+// to the memory of readers, while others commit, is what was committed.
 func TestRowsOf100000Columns(t *testing.T) {
 	for _, deterministic := range []bool{true, false} {
 		t.Run(fmt.Sprintf("deterministic=%t", deterministic), func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestRowsOf100000Columns(t *testing.T) {
 				return nil
 			}
 			var working sync.WaitGroup
-			clients := []*client.Client{c.client(""), c.client("")}
+			clients := []*client.Client{c.client(""), c.client("a")}
 			for split := range ps.Split(c.schema.Splits) {
 				working.Go(func() {
 					if err := work(c.ctx, clients[split], split); err != nil {

@@ -26,10 +26,10 @@ if TYPE_CHECKING:  # neither is needed to import the package
 
     Floats = npt.NDArray[np.float32]  # one after the other: shape [n]
 
-VERSION = 1
+VERSION = 2
 _PAGE = 4096
+_ALIGN = 1 << 16  # of the delta in the shared memory
 _WORK, _DELIVER, _LEAVE = 0, 1, 2  # the first word of the shared memory
-_BLOCK = 1 << 16  # floats; a core's cache holds several blocks
 
 _in_use = False  # a process has at most one context
 
@@ -151,7 +151,7 @@ class DiLoCo:
             self._losses.clear()
             if reset and self._optimizer is not None:
                 self._optimizer.load_state_dict(copy.deepcopy(fresh))
-            self._load(began, link.rows)
+            self._load(began, link)
             done, word = 0, _WORK
             for self.step in range(order["first"], order["first"] + order["steps"]):
                 yield self.step
@@ -160,7 +160,7 @@ class DiLoCo:
                 if word != _WORK:
                     break
             self._tensors = self._same()
-            self._move(began, constant, link.rows, link.delta)
+            self._move(began, constant, link)
             losses = [x for x in map(float, self._losses) if x - x == 0]
             link.push(order, done, sum(losses), len(losses))
 
@@ -220,27 +220,26 @@ class DiLoCo:
         flat: Floats = np.concatenate([np.zeros(0, np.float32), *(t.get() for t in self._tensors)], dtype=np.float32, casting="same_kind")
         return flat
 
-    def _load(self, began: Floats, rows: Floats) -> None:
+    def _load(self, began: Floats, link: _Link) -> None:
         """Sets the model to the common one: its initial values plus all changes since."""
         np, at = _numpy(), 0
         for t in self._tensors:
             values = t.get()
-            np.add(began[at:at + t.size], rows[at:at + t.size], out=values)
+            for here, place in link.pieces(at, t.size):
+                np.add(began[here], link.rows[place], out=values[here.start - at:here.stop - at])
             t.put(values)
             at += t.size
 
-    def _move(self, began: Floats, constant: npt.NDArray[np.bool_] | None, rows: Floats, delta: Floats) -> None:
-        """Stores the model's change since _load in delta, as a gradient: before minus after."""
+    def _move(self, began: Floats, constant: npt.NDArray[np.bool_] | None, link: _Link) -> None:
+        """Delivers the model's change since _load as a gradient: before minus after."""
         np, at = _numpy(), 0
         for t in self._tensors:
             values = t.get()
-            for i in range(0, t.size, _BLOCK):
-                after = values[i:i + _BLOCK]
-                place = slice(at + i, at + i + len(after))
-                moved = delta[place]
-                np.add(began[place], rows[place], out=moved)
+            for here, place in link.pieces(at, t.size):
+                after, moved = values[here.start - at:here.stop - at], link.delta[place]
+                np.add(began[here], link.rows[place], out=moved)
                 if constant is not None:
-                    still = constant[place] & (moved == after)
+                    still = constant[here] & (moved == after)
                     moved[still], after = 0, np.where(still, 0, after)
                 np.subtract(moved, after, out=moved, casting="same_kind")
             at += t.size
@@ -394,13 +393,25 @@ class _Link:
         welcome = self._first()
         if welcome["type"] != "welcome" or file is None:
             raise RuntimeError("tierml.DiLoCo: " + welcome.get("why", "the machine's agent did not answer with a welcome"))
-        self._memory = mmap.mmap(file, welcome["bytes"])
-        os.close(file)
         np = _numpy()
-        self.rows: Floats = np.frombuffer(self._memory, np.float32, floats, _PAGE)
-        self.delta: Floats = np.frombuffer(self._memory, np.float32, floats, _PAGE + 4 * floats)
-        self._words = np.frombuffer(self._memory, np.uint32, 1)
+        self._row = int(welcome["row"])
+        area = -(-floats // self._row) * (self._row + 1)
+        at = -(-(_PAGE + 4 * area) // _ALIGN) * _ALIGN
+        given = mmap.mmap(file, at, access=mmap.ACCESS_READ)  # a stray write must not change what a restarted program begins with
+        self.rows: Floats = np.frombuffer(given, np.float32, area, _PAGE)
+        self.delta: Floats = np.frombuffer(mmap.mmap(file, 4 * area, offset=at), np.float32)
+        self._words = np.frombuffer(given, np.uint32, 1)
+        os.close(file)
         return welcome
+
+    def pieces(self, at: int, size: int) -> Iterator[tuple[slice, slice]]:
+        """Where some of the model's floats are: in the model, and in rows and delta. A piece is within a row, and so fits a core's cache."""
+        end = at + size
+        while at < end:
+            row = at // self._row
+            n = min(end, (row + 1) * self._row) - at
+            yield slice(at, at + n), slice(at + row, at + row + n)
+            at += n
 
     def word(self) -> int:
         return int(self._words[0])

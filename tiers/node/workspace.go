@@ -29,6 +29,7 @@ type workspace struct {
 	given   []float32
 	asked   [][]ps.Key // by member of the team
 
+	outside apps.Outside // nil: all memory is the workspace's
 	joining apps.Joining // nil: the application does not support sharing
 	shares  *shared      // nil: the schema does not
 	last    roundSplits  // joined last; only used by team
@@ -43,6 +44,8 @@ type workspace struct {
 	float   []float32
 	changed []bool   // by slot: some split changed the row, and its sum is set
 	sent    []ps.Key // scratch: of rows that changed
+
+	own struct{ given, float []float32 } // memory for given and float, unless the application has it
 }
 
 // mostCopies bounds the cells of all threads' copies: 1 GB. With more rows, fewer threads compute.
@@ -63,6 +66,7 @@ type copies struct {
 // newWorkspace returns a workspace for an application and that many threads.
 func newWorkspace(schema *ps.Schema, app apps.App, threads int) *workspace {
 	w := &workspace{schema: schema, rows: newRowIndex(schema), threads: max(threads, 1)}
+	w.outside, _ = app.(apps.Outside)
 	if w.joining, _ = app.(apps.Joining); w.joining != nil {
 		w.shares = newShared(schema)
 	}
@@ -96,7 +100,11 @@ func (w *workspace) begin(t roundSplits, c ps.Clock, evaluate bool) {
 		size += w.schema.Cols(k)
 		w.offsets = append(w.offsets, size)
 	}
-	w.given = resized(w.given, size)
+	var given, float []float32
+	if w.outside != nil {
+		given, float = w.outside.Space()
+	}
+	w.given = lentOr(&w.own.given, given, size)
 	if t.joint != nil {
 		w.shares.begin(w)
 		return
@@ -106,8 +114,20 @@ func (w *workspace) begin(t roundSplits, c ps.Clock, evaluate bool) {
 	if w.schema.Deterministic {
 		w.fixed = resized(w.fixed, size)
 	} else {
-		w.float = resized(w.float, size)
+		if !w.alone {
+			float = nil
+		}
+		w.float = lentOr(&w.own.float, float, size)
 	}
+}
+
+// lentOr returns memory that is lent if it has the right size, and otherwise own memory.
+func lentOr(own *[]float32, lent []float32, size int) []float32 {
+	if size > 0 && len(lent) == size {
+		return lent
+	}
+	*own = resized(*own, size)
+	return *own
 }
 
 // compute runs one clock of all splits of the team, some in parallel, and adds up their changes. It returns each split's measurements; for
@@ -338,16 +358,29 @@ func (c *copies) Row(k ps.Key) []float32 {
 
 // Gradient implements apps.Gradient.
 func (c *copies) Gradient(k ps.Key) []float32 {
+	gradient, first := c.gradient(k)
+	if first {
+		clear(gradient)
+	}
+	return gradient
+}
+
+// UnsetGradient implements apps.UnsetGradient.
+func (c *copies) UnsetGradient(k ps.Key) []float32 {
+	gradient, _ := c.gradient(k)
+	return gradient
+}
+
+// gradient also reports whether this is the first request: then it is not set.
+func (c *copies) gradient(k ps.Key) (gradient []float32, first bool) {
 	if c.space.schema.Tables[k.Table].Rule.Name == ps.Add {
 		panic(fmt.Sprintf("node: a gradient for table %d, which has no rule", k.Table))
 	}
 	slot := c.find(k)
 	from, to := c.space.offsets[slot], c.space.offsets[slot+1]
-	if !c.stepped[slot] {
-		c.stepped[slot] = true
-		clear(c.gradients[from:to])
-	}
-	return c.gradients[from:to:to]
+	first = !c.stepped[slot]
+	c.stepped[slot] = true
+	return c.gradients[from:to:to], first
 }
 
 func (c *copies) find(k ps.Key) (slot int) {

@@ -69,6 +69,66 @@ func TestSplitsDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
+// lender is an application with memory of its own.
+type lender struct {
+	apps.Outside
+	rows, gradients []float32
+}
+
+func (l lender) Space() (rows, gradients []float32) { return l.rows, l.gradients }
+
+// The only split that reads rows works in the application's memory, if that has the right size: rows arrive there, and its gradients are
+// sent from there. The gradients of several splits are summed elsewhere.
+func TestApplicationsMemory(t *testing.T) {
+	schema := ps.Schema{Partitions: 2, Splits: 2, Tables: []ps.Table{{Name: "t", Rows: 4, Cols: 3, Ranged: true, Rule: ps.Rule{Name: ps.Mean, Rate: 1}}}}
+	keys := []ps.Key{{Row: 0}, {Row: 1}, {Row: 2}, {Row: 3}}
+	split := scripted{needs: keys, run: func(rows apps.Rows) {
+		for _, k := range keys {
+			g := apps.UnsetGradient(rows, k)
+			g[0], g[1], g[2] = rows.Row(k)[0], 0, 1
+		}
+	}}
+	rests := scripted{run: func(apps.Rows) {}}
+	for name, c := range map[string]struct {
+		size            int
+		splits          []apps.Split
+		given, gradient bool // are lent
+	}{
+		"one":        {12, []apps.Split{split}, true, true},
+		"with idle":  {12, []apps.Split{rests, split}, true, true},
+		"two":        {12, []apps.Split{split, split}, true, false},
+		"other size": {15, []apps.Split{split}, false, false},
+		"no program": {0, []apps.Split{split}, false, false},
+	} {
+		lent := lender{rows: make([]float32, c.size), gradients: make([]float32, c.size)}
+		w := newWorkspace(&schema, lent, 2)
+		for range 2 {
+			group := w.team(c.splits)
+			w.begin(group, 1, false)
+			if got := c.size > 0 && &w.given[0] == &lent.rows[0]; got != c.given {
+				t.Errorf("%s: rows are lent: %v", name, got)
+			}
+			for i := range w.given {
+				w.given[i] = float32(i)
+			}
+			if _, _, err := w.compute(t.Context(), group, 1, false); err != nil {
+				t.Fatal(err)
+			}
+			sums := w.updates(group, false)
+			if got := c.size > 0 && &sums[1].Float[0] == &lent.gradients[6]; got != c.gradient {
+				t.Errorf("%s: gradients are lent: %v", name, got)
+			}
+			times := float32(1)
+			if name == "two" {
+				times = 2
+			}
+			if diff := cmp.Diff([]float32{6 * times, 0, times, 9 * times, 0, times}, sums[1].Float); diff != "" {
+				t.Errorf("%s: sums (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+}
+
 // A row that is named twice, which evaluation may do, counts once.
 func TestARowThatIsNamedTwiceCountsOnce(t *testing.T) {
 	row := ps.Key{Row: 1}

@@ -355,6 +355,16 @@ func (c *Child) idle(ctx context.Context) (*session, error) {
 	}
 }
 
+// Memory implements apps.Child.
+func (c *Child) Memory() (rows, delta []float32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.session; s != nil && s.pulled {
+		return s.memory.areas()
+	}
+	return nil, nil
+}
+
 // Round implements apps.Child. If the program dies meanwhile, its successor repeats the round from the beginning.
 func (c *Child) Round(ctx context.Context, o apps.Order, give func(to []float32)) (apps.Delivery, []float32, error) {
 	for {
@@ -362,7 +372,7 @@ func (c *Child) Round(ctx context.Context, o apps.Order, give func(to []float32)
 		if err != nil {
 			return apps.Delivery{}, nil, err
 		}
-		rows := s.memory.rows(s.floats)
+		rows, delta := s.memory.areas()
 		give(rows)
 		if err := c.send(s, o); err != nil {
 			continue // its end is noticed elsewhere
@@ -374,7 +384,6 @@ func (c *Child) Round(ctx context.Context, o apps.Order, give func(to []float32)
 		if !delivered {
 			continue
 		}
-		delta := s.memory.delta(s.floats)
 		return c.judge(s, o, d, rows, delta)
 	}
 }
@@ -452,21 +461,21 @@ func (c *Child) judge(s *session, o apps.Order, d apps.Delivery, rows, delta []f
 	if d.Steps == 0 {
 		return d, delta, nil
 	}
-	bad := notFinite(delta)
+	bad := s.memory.notFinite()
 	if bad < 0 {
 		c.refused = 0
 		return d, delta, nil
 	}
-	where := s.tensorAt(bad)
+	where, value := s.tensorAt(bad), delta[bad+bad/s.memory.row]
 	sum := checksum(rows)
 	if c.refused == 0 || sum != c.given {
 		c.refused, c.given = 0, sum
 	}
 	c.refused++
-	c.cfg.Log.Warn("the round's delta is not delivered: it holds a value that is no number", "round", o.Clock, "replica", o.Replica, "tensor", where, "value", delta[bad])
+	c.cfg.Log.Warn("the round's delta is not delivered: it holds a value that is no number", "round", o.Clock, "replica", o.Replica, "tensor", where, "value", value)
 	if c.refused >= mostRefused {
 		return d, nil, fmt.Errorf("tensor %s became %v in round %d, and for %d rounds no replica has delivered: lower the learning rate, or clip gradients",
-			where, delta[bad], o.Clock, mostRefused)
+			where, value, o.Clock, mostRefused)
 	}
 	return apps.Delivery{}, nil, nil
 }

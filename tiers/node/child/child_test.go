@@ -3,7 +3,6 @@ package child
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -24,13 +23,14 @@ import (
 
 // fake is a program: a connection controlled by a test, and the memory.
 type fake struct {
-	t      testing.TB
-	conn   *net.UnixConn
-	memory []float32
-	words  []uint32
-	rest   []byte
-	job    apps.Terms
-	file   int
+	t     testing.TB
+	conn  *net.UnixConn
+	rows  []float32
+	delta []float32
+	words []uint32
+	rest  []byte
+	job   apps.Terms
+	file  int
 }
 
 var terms = apps.Terms{Every: 5, Rate: 0.7, Momentum: 0.9, Transport: "float32", Steps: 50, Floats: 10, Replicas: 2, Seed: 1}
@@ -98,7 +98,10 @@ func (f *fake) greet(m message) message {
 		f.t.Error(err)
 	}
 	f.words = unsafe.Slice((*uint32)(unsafe.Pointer(&all[0])), 1)
-	f.memory = unsafe.Slice((*float32)(unsafe.Pointer(&all[page])), (len(all)-page)/4)
+	if welcome.Row != 64 || welcome.Bytes != align+4*65 { // 7 floats in one row
+		f.t.Errorf("%+v", welcome)
+	}
+	f.rows, f.delta = unsafe.Slice((*float32)(unsafe.Pointer(&all[page])), 7), unsafe.Slice((*float32)(unsafe.Pointer(&all[align])), 7)
 	if welcome.Initial != "" {
 		if err := os.WriteFile(welcome.Initial, []byte("a model"), 0o600); err != nil {
 			f.t.Error(err)
@@ -118,9 +121,8 @@ func (f *fake) answer(steps int) message {
 	f.t.Helper()
 	o := f.receive()
 	if o.Type == typeRound {
-		n := len(f.memory) / 2
-		for i, x := range f.memory[:n] {
-			f.memory[n+i] = 2 * x
+		for i, x := range f.rows {
+			f.delta[i] = 2 * x
 		}
 		f.push(o, steps)
 	}
@@ -211,7 +213,7 @@ func TestRound(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	d, delta, err := b.Round(t.Context(), order(3), ones)
-	if want := []float32{2, 2, 2, 2, 2, 2, 2}; err != nil || !slices.Equal(delta, want) || d != (apps.Delivery{Steps: 4, Loss: 3, Losses: 4}) {
+	if want := []float32{2, 2, 2, 2, 2, 2, 2}; err != nil || !slices.Equal(delta[:7], want) || d != (apps.Delivery{Steps: 4, Loss: 3, Losses: 4}) {
 		t.Errorf("%+v, %v: %v", d, delta, err)
 	}
 	if o := <-orders; o.Replica != 1 || o.First != 10 || o.Steps != 5 {
@@ -232,7 +234,7 @@ func TestHelloThatDoesNotSuitTheJobIsRefused(t *testing.T) {
 		"the script says momentum=0.5 and the job file 0.9":                                                    func(m *message) { m.Momentum = &half },
 		"the script says transport=int8 and the job file float32":                                              func(m *message) { m.Transport = "int8" },
 		"asks for steps(60) and the job file has progress: {of: 50}":                                           func(m *message) { m.Total = 60 },
-		"speaks version 2 of the protocol and this agent 1":                                                    func(m *message) { m.Version = 2 },
+		"speaks version 1 of the protocol and this agent 2":                                                    func(m *message) { m.Version = 1 },
 		"has 12 parameters and float buffers, and the job file's tiers.parameters is 10: write parameters: 12": func(m *message) { m.Tensors[0].Shape = []int{3, 3} },
 		"no floating-point parameters":                                                                         func(m *message) { m.Tensors = nil },
 		`tensor "a" has the shape [-1 2]`:                                                                      func(m *message) { m.Tensors[0].Shape[0] = -1 },
@@ -357,7 +359,7 @@ func TestNaNNeverReachesServers(t *testing.T) {
 			if o.Type != typeRound {
 				return
 			}
-			copy(f.memory[7:], []float32{0, 0, 0, 0, 0, float32(math.Inf(1)), 0})
+			copy(f.delta, []float32{0, 0, 0, 0, 0, float32(math.Inf(1)), 0})
 			f.push(o, 5)
 		}
 	}()
@@ -428,8 +430,8 @@ func TestBrokenOffRoundCountsForNothing(t *testing.T) {
 		t.Errorf("word %d", f.words[0])
 	}
 	go func() {
-		for i := range f.memory[7:] {
-			f.memory[7+i] = 99
+		for i := range f.delta {
+			f.delta[i] = 99
 		}
 		f.push(o, 1)
 		f.round(5)
@@ -490,7 +492,7 @@ func TestDescribe(t *testing.T) {
 
 // The program has the memory open: it must not be able to shrink it under the agent.
 func TestMemoryKeepsItsSize(t *testing.T) {
-	m, err := newMemory(100, slog.New(slog.DiscardHandler))
+	m, err := newMemory(100, 64, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -498,9 +500,8 @@ func TestMemoryKeepsItsSize(t *testing.T) {
 	if err := m.file.Truncate(10); err == nil && runtime.GOOS == "linux" {
 		t.Error("it was made shorter")
 	}
-	m.delta(100)[99] = 1
-	if fmt.Sprint(m.bytes()) != fmt.Sprint(page+800) {
-		t.Error(m.bytes())
+	if _, delta := m.areas(); len(delta) != 130 || m.bytes() != align+4*130 {
+		t.Error(len(delta), m.bytes())
 	}
 }
 
@@ -527,7 +528,7 @@ func TestMemoryOnDisk(t *testing.T) {
 		t.Errorf("it warns\n%s", text)
 	}
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
-	if _, err := newMemory(7, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "set TMPDIR") {
+	if _, err := newMemory(7, 64, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "set TMPDIR") {
 		t.Error(err)
 	}
 }

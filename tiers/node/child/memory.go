@@ -10,14 +10,21 @@ import (
 	"unsafe"
 )
 
-// memory is shared by the agent and the program: a page whose first word controls the current round, the rows, and the delta. It is a file
-// without a name, which the program gets with the welcome: it needs no space in /dev/shm, and the program cannot shorten it.
+// memory is shared by the agent and the program: a page whose first word controls the current round, the rows, and the delta, both in rows
+// as the table has them. It is a file without a name, which the program gets with the welcome: it needs no space in /dev/shm, and the
+// program cannot shorten it. The program can map all but the delta for reading only.
 type memory struct {
-	file *os.File
-	all  []byte
+	file   *os.File
+	all    []byte
+	floats int // of the model
+	row    int // of the model's floats in a row, which has one more
 }
 
-const page = 4096
+const (
+	page = 4096
+	// align is the alignment of the delta in the file: a multiple of the page size of every processor.
+	align = 64 << 10
+)
 
 // The first word.
 const (
@@ -26,14 +33,18 @@ const (
 	wordLeave   = 2 // end with this step: the round does not count
 )
 
-// memoryBytes is the size for that many floats.
-func memoryBytes(floats int) int64 { return page + 8*int64(floats) }
+// layout returns how many floats the rows of a model take, and where in the file the delta begins.
+func layout(floats, row int) (area, delta int) {
+	area = (floats + row - 1) / row * (row + 1)
+	return area, (page + 4*area + align - 1) / align * align
+}
 
 // unnamed creates the file; a variable so that tests can make it fail.
 var unnamed = inMemory
 
-func newMemory(floats int, log *slog.Logger) (*memory, error) {
-	size := memoryBytes(floats)
+func newMemory(floats, row int, log *slog.Logger) (*memory, error) {
+	area, at := layout(floats, row)
+	size := int64(at + 4*area)
 	file, err := unnamed(size)
 	if err != nil {
 		why := err
@@ -47,7 +58,7 @@ func newMemory(floats int, log *slog.Logger) (*memory, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("%d MB of memory to share with the program: %w", size>>20, err)
 	}
-	return &memory{file: file, all: all}, nil
+	return &memory{file: file, all: all, floats: floats, row: row}, nil
 }
 
 // onDisk returns a file of that size without a name. The whole file is written now: on a full disk, accessing a sparse mapping would kill
@@ -69,12 +80,23 @@ func onDisk(size int64) (*os.File, error) {
 
 func (m *memory) bytes() int64 { return int64(len(m.all)) }
 
-func (m *memory) floats(from, n int) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(&m.all[from])), n)
+// areas returns the rows and the delta.
+func (m *memory) areas() (rows, delta []float32) {
+	area, at := layout(m.floats, m.row)
+	return unsafe.Slice((*float32)(unsafe.Pointer(&m.all[page])), area), unsafe.Slice((*float32)(unsafe.Pointer(&m.all[at])), area)
 }
 
-func (m *memory) rows(n int) []float32  { return m.floats(page, n) }
-func (m *memory) delta(n int) []float32 { return m.floats(page+4*n, n) }
+// notFinite returns which of the model's floats in the delta is the first that is not finite; -1 = none.
+func (m *memory) notFinite() int {
+	_, delta := m.areas()
+	for at := 0; at < m.floats; at += m.row {
+		if i := notFinite(delta[:min(m.row, m.floats-at)]); i >= 0 {
+			return at + i
+		}
+		delta = delta[m.row+1:]
+	}
+	return -1
+}
 
 func (m *memory) set(word uint32) { atomic.StoreUint32((*uint32)(unsafe.Pointer(&m.all[0])), word) }
 

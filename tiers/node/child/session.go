@@ -24,7 +24,7 @@ import (
 
 // Each message is one line of JSON. Version grows when an older program would misunderstand a message.
 const (
-	version     = 1
+	version     = 2
 	mostHello   = 16 << 20
 	mostMessage = 64 << 10
 
@@ -53,6 +53,7 @@ type message struct {
 	// Of welcome.
 	Job     *apps.Terms `json:"job,omitempty"`
 	Bytes   int64       `json:"bytes,omitempty"`   // of the memory
+	Row     int         `json:"row,omitempty"`     // floats of the model in a row of it
 	Initial string      `json:"initial,omitempty"` // file to write the initial model to
 
 	// For round and push.
@@ -239,13 +240,13 @@ func (c *Child) greet(s *session) error {
 	if second {
 		return errSecond
 	}
-	if c.memory == nil || c.memory.bytes() != memoryBytes(s.floats) {
-		if c.memory, err = newMemory(s.floats, c.cfg.Log); err != nil {
+	if c.memory == nil || c.memory.floats != s.floats {
+		if c.memory, err = newMemory(s.floats, c.cfg.Terms.Row(), c.cfg.Log); err != nil {
 			return err
 		}
 	}
 	s.memory = c.memory
-	welcome := message{Type: typeWelcome, Job: &c.cfg.Terms, Bytes: s.memory.bytes()}
+	welcome := message{Type: typeWelcome, Job: &c.cfg.Terms, Bytes: s.memory.bytes(), Row: s.memory.row}
 	known, err := c.known()
 	if err != nil {
 		return err
