@@ -126,7 +126,7 @@ func (c *checker) foreignText(field, text string) {
 		}
 	case field == "alerts.url":
 		if u, err := url.Parse(text); err != nil || inward(u.Hostname()) && !c.foreign.Address(text) {
-			c.fault(field, "is an address of the job server's own host or network", "start the job server with --alert-url-file, or with --allow and the address")
+			c.fault(field, "is an address of the job server's own host or network", "start the job server with --set alert-url-file=FILE, or with --allow and the address")
 		}
 	case strings.Contains(text, "://"):
 		c.fault(field, "is an address, where none is expected", "leave it out")

@@ -55,7 +55,7 @@ func readGroup(name string, n *yaml.Node) (g Group, err error) {
 			g.Tokens[right], err = readSums(n, field)
 			return err
 		case name == access.All && (field == "quota" || field == "budget"):
-			return faultAt(n, "%s of all groups: that of all jobs is --max-running, --budget and --budget-per-hour", field)
+			return faultAt(n, "%s of all groups: that of all jobs is --max-running, --budget and budget-per-hour", field)
 		case name == access.All && field == "fence":
 			return faultAt(n, "fence of all groups: write one for each group")
 		case field == "budget":

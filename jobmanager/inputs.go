@@ -97,7 +97,7 @@ func (in *inputs) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	body := http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, room: in.room}, r.Body}, in.cfg.MaxUpload)
 	if err := in.spaceOf(r).take(sum, name, body); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return refuse(http.StatusRequestEntityTooLarge, "%s is larger than the %d MiB that this job server takes (--max-upload); put it into a "+
+			return refuse(http.StatusRequestEntityTooLarge, "%s is larger than the %d MiB that this job server takes (max-upload); put it into a "+
 				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", name, in.cfg.MaxUpload>>20)
 		}
 		return err

@@ -396,7 +396,7 @@ func (m *Manager) admit(jobs int) error {
 		}
 	}
 	if waiting+jobs > m.cfg.MaxQueued {
-		return fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the job server with a larger --max-queued", errFull, waiting)
+		return fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the job server with --set max-queued=%d", errFull, waiting, 2*m.cfg.MaxQueued)
 	}
 	return nil
 }

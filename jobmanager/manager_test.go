@@ -37,7 +37,7 @@ func TestJobsRunInTheirTurn(t *testing.T) {
 	first := s.submit()
 	s.until(first, call.Running)
 	second, third := s.submit(), s.submit()
-	if _, err := s.Submit("job", nil, nil, "", ""); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "--max-queued") {
+	if _, err := s.Submit("job", nil, nil, "", ""); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "max-queued") {
 		t.Errorf("one too many: %v", err)
 	}
 	s.tell(first, "finish")

@@ -259,7 +259,7 @@ func crash(said string, jobMemory int64) string {
 	for line := range strings.Lines(said) {
 		switch line = strings.TrimSpace(line); {
 		case strings.HasPrefix(line, "fatal error: ") && strings.Contains(line, "memory"):
-			return fmt.Sprintf("it takes more memory than a process of a job may have here, %d MiB: a smaller job, or a greater --job-memory of the job server",
+			return fmt.Sprintf("it takes more memory than a process of a job may have here, %d MiB: a smaller job, or a greater job-memory of the job server",
 				jobMemory>>20)
 		case strings.HasPrefix(line, "fatal error: "), strings.HasPrefix(line, "panic: "):
 			return "it crashed: " + line

@@ -18,7 +18,10 @@ import (
 func complete(cmd *cobra.Command) {
 	_, arguments, _ := strings.Cut(cmd.Use, " ")
 	switch {
-	case cmd.ValidArgsFunction != nil || cmd.HasSubCommands():
+	case cmd.ValidArgsFunction != nil:
+	case cmd.HasSubCommands() && strings.Contains(arguments, "JOB.yaml"):
+		cmd.ValidArgsFunction = jobFiles
+	case cmd.HasSubCommands():
 	case strings.Contains(arguments, "RUN"):
 		cmd.ValidArgsFunction = runNames
 	case strings.Contains(arguments, "JOB.yaml"):
@@ -45,6 +48,12 @@ func complete(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		complete(sub)
 	}
+}
+
+// jobFiles completes job files where names of subcommands are offered too, which a filter of file names would hide.
+func jobFiles(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	names, _ := filepath.Glob(word + "*.y*ml") // a word that is no pattern has no matches
+	return names, cobra.ShellCompDirectiveDefault
 }
 
 // applications returns the names of all.

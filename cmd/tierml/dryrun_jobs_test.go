@@ -12,10 +12,10 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 )
 
-// sharedJobs runs dry-run --jobs with more arguments.
+// sharedJobs runs dry-run jobs with more arguments.
 func sharedJobs(args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
-	code = tierml(append([]string{"dry-run", "--jobs"}, args...), nil, &o, &e)
+	code = tierml(append([]string{"dry-run", "jobs"}, args...), nil, &o, &e)
 	return code, o.String(), e.String()
 }
 
@@ -103,7 +103,7 @@ func TestDryRunOfArrivals(t *testing.T) {
 		"write --fixed or --fixed=mean":               {"sweep:12:3m", "--fixed=most of it"},
 		"write COUNTxVCPUS":                           {"sweep:12:3m", "--hosts", "10"},
 		"buys for one job by kill and restart":        {jobs, "--group", "mine", "--runtimes", times, "--prices", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32", "--policy", "deadline"},
-		"leave the job file out":                      {"sweep:12:3m", "job.yaml"},
+		"name one file of arrivals":                   {"sweep:12:3m", "job.yaml"},
 		"neither Philly's":                            {times},
 	} {
 		code, _, errOut := sharedJobs(wrong...)

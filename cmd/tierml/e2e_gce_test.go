@@ -86,7 +86,7 @@ func (s *site) computeEngine(store string, more ...string) (p *process, endpoint
 	s.env = append(s.env, "STORAGE_EMULATOR_HOST="+store)
 	s.write("guest", gceGuest(store))
 	return s.cloudOf(append([]string{"--provider", "gce", "--prices", "prices.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339),
-		"--speed", "1", "--notice", "30s", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest"}, more...)...)
+		"--speed", "1", "--notice", "30s", "--set", "boot=100ms", "--set", "flops-per-vcpu=20000", "--set", "log-dir=cloudlogs", "--instance-command", "bash guest"}, more...)...)
 }
 
 // gceGuest returns what a machine of the fake Compute Engine runs after booting.

@@ -66,7 +66,7 @@ func TestIsolatedGroups(t *testing.T) {
 	s.write("groups.yaml", groups)
 	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
 	serve := func() *process {
-		p := s.start("server", "--directory", "served", "--listen", address, "--groups", "groups.yaml", "--isolate", "--allow", "programs", "--keep-free", "0")
+		p := s.start("server", "--directory", "served", "--listen", address, "--groups", "groups.yaml", "--isolate", "--allow", "programs", "--set", "keep-free=0")
 		s.poll("the job servers", func() bool {
 			select {
 			case err := <-p.ended:

@@ -232,7 +232,7 @@ exec ./tierml agent
 			"run: 'bash count.sh && echo 50 $RATE >$TIERML_PROGRESS_FILE'", counts)
 	}
 	cloud, endpoint := s.cloudOf("--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z", "--speed", speed, "--notice", "4s",
-		"--boot", "100ms", "--flops-per-vcpu", "50000", "--log-dir", "cloudlogs", "--instance-command", "bash guest")
+		"--set", "boot=100ms", "--set", "flops-per-vcpu=50000", "--set", "log-dir=cloudlogs", "--instance-command", "bash guest")
 	where := []string{"--endpoint", endpoint}
 	var keeper *process
 	if kind == "hosts" {

@@ -48,7 +48,7 @@ func TestJournalDamagedInTheMiddle(t *testing.T) {
 	if !strings.Contains(refused, "is damaged") || !strings.Contains(refused, "--skip-damaged") {
 		t.Errorf("of the damaged journal it says\n%s", refused)
 	}
-	printed := s.start("run", "-y", "--resume", dir, "--skip-damaged").wait(0)
+	printed := s.start("resume", "-y", dir, "--skip-damaged").wait(0)
 	if !strings.Contains(printed, "Left out: journal line") {
 		t.Errorf("of what was left out it says\n%s", printed)
 	}
@@ -173,7 +173,7 @@ func TestCheckpointsCannotBeWritten(t *testing.T) {
 func (s *site) cloud(speed, flops string) (p *process, endpoint string) {
 	s.t.Helper()
 	return s.cloudOf("--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z",
-		"--speed", speed, "--notice", "4s", "--boot", "100ms", "--flops-per-vcpu", flops, "--log-dir", "cloudlogs",
+		"--speed", speed, "--notice", "4s", "--set", "boot=100ms", "--set", "flops-per-vcpu="+flops, "--set", "log-dir=cloudlogs",
 		"--instance-command", builtBinary(s.t)+" agent")
 }
 

@@ -112,7 +112,7 @@ func (s *site) amazon(more ...string) (p *process, endpoint string) {
 	s.noRules()
 	s.write("guest", guest)
 	return s.cloudOf(append([]string{"--prices", "now.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339), "--speed", "1",
-		"--notice", "2m", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest"}, more...)...)
+		"--notice", "2m", "--set", "boot=100ms", "--set", "flops-per-vcpu=20000", "--set", "log-dir=cloudlogs", "--instance-command", "bash guest"}, more...)...)
 }
 
 // noRules keeps machines from changing rules of this computer.

@@ -47,8 +47,8 @@ const exitCodesPage = `Scripts may rely on these:
 
 tierml doctor also exits with 1 if a check failed, tierml leaks if a machine is past its lease.`
 
-const environmentPage = `A flag that is not on the command line takes its value from a variable such as TIERML_DRY_RUN_STARTS, else from the
-settings file; tierml config shows all settings. Other variables:
+const environmentPage = `A flag or setting that is left out takes its value from a variable such as TIERML_DRY_RUN_STARTS, else from the
+settings file; tierml config shows all. Other variables:
 
   TIERML_CONFIG     the settings file; default: tierml/config.yaml in the user's configuration directory
   TIERML_PRICES     the price store of tierml prices and tierml market

@@ -96,7 +96,7 @@ func printError(w io.Writer, err error) error {
 		text = faults.Error() // each line begins with its place, where editors look for it
 	}
 	if _, ok := errors.AsType[*journal.Damaged](err); ok {
-		text += "\ntierml run --resume RUN --skip-damaged leaves such lines out, and continues from the newest checkpoint"
+		text += "\ntierml resume RUN --skip-damaged leaves such lines out, and continues from the newest checkpoint"
 	}
 	_, err = fmt.Fprintln(w, text)
 	return err

@@ -149,6 +149,12 @@ func describe(b *strings.Builder, cmd *cobra.Command, common map[string][]string
 	if own != "" {
 		b.WriteString("\n" + own)
 	}
+	if settings := flagRows(cli.SettingsOf(cmd)); len(settings) > 0 {
+		b.WriteString("\nSettings:\n\n")
+		for _, row := range settings {
+			b.WriteString(strings.Replace(row.text, "`--", "`", 1))
+		}
+	}
 }
 
 // commonFlags returns the rows of flags that several commands share, and these commands.
@@ -229,4 +235,44 @@ func TestPlaceholdersAreNotGoTypes(t *testing.T) {
 		}
 	}
 	look(newRootCommand())
+}
+
+// mostFlags is how many flags of its own a command may have: people read them all. What is seldom typed is a setting.
+const mostFlags = 15
+
+func TestCommandsHaveFewFlags(t *testing.T) {
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		var names []string
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" && f.Name != cli.QuietFlag { // of all commands
+				names = append(names, f.Name)
+			}
+		})
+		if len(names) > mostFlags {
+			t.Errorf("%s has %d flags, of at most %d: make some settings (cli.MoreSettings): %s", cmd.CommandPath(), len(names), mostFlags, strings.Join(names, " "))
+		}
+		for _, sub := range cmd.Commands() {
+			look(sub)
+		}
+	}
+	look(newRootCommand())
+}
+
+// A flag that has become a setting, or moved to another command, is answered with what to write now.
+func TestFormerFlags(t *testing.T) {
+	for want, args := range map[string][]string{
+		"write --set job-memory=VALUE":                            {"server", "--job-memory", "64"},
+		"write --set verbose;":                                    {"fakecloud", "--verbose"},
+		"write `tierml resume RUN --skip-damaged`":                {"run", "--resume", "demo", "--skip-damaged"},
+		"write `tierml dry-run availability FILE":                 {"dry-run", "--availability", "a.json"},
+		"write `tierml dry-run jobs FILE`":                        {"dry-run", "--jobs", "sweep:75:3m"},
+		"there is no setting job-memry; did you mean job-memory?": {"server", "--set", "job-memry=64"},
+		`--set max-queued: "some" is not a whole number`:          {"server", "--set", "max-queued=some"},
+	} {
+		var errOut bytes.Buffer
+		if code := tierml(args, nil, io.Discard, &errOut); code != cli.ExitUsage || !strings.Contains(errOut.String(), want) {
+			t.Errorf("%v: exit code %d, %s; want %q", args, code, errOut.String(), want)
+		}
+	}
 }

@@ -27,7 +27,7 @@ type facts struct {
 func gather(repository fs.FS) (*facts, error) {
 	f := &facts{
 		repository: repository, headings: map[string][]string{}, targets: map[string]bool{},
-		commands: map[string]bool{"help": true, "completion": true}, flags: map[string]bool{"help": true, "version": true},
+		commands: map[string]bool{"help": true, "completion": true}, flags: map[string]bool{"help": true, "version": true, "set": true},
 		packages: map[string]bool{}, names: map[string]bool{}, tests: map[string]bool{},
 	}
 	err := fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -33,7 +33,7 @@ func Upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 	}
 	if job.Alerts.URLFile != "" || job.Alerts.SecretFile != "" {
 		return job.Fault("alerts", "names a file with a secret, which is not sent to the job server",
-			"start the job server with --alert-url-file and --alert-secret-file: then it tells of all jobs")
+			"start the job server with its settings alert-url-file and alert-secret-file: then it tells of all jobs")
 	}
 	if job.Block != nil {
 		job.Block.Shared().Controller = config.Controller{} // it is this host's connection to it

@@ -36,7 +36,7 @@ def run(folder, *words):
 
 def train(folder, train_file, app, seed):
     """The model of a job that init writes; the seed is the only line that differs."""
-    run(folder, "init", "job.yaml", "--name", "job", "--data", train_file, "--app", app, "--cloud", "none", "--force")
+    run(folder, "init", "job.yaml", "--set", "name=job", "--data", train_file, "--app", app, "--cloud", "none", "--force")
     path = os.path.join(folder, "job.yaml")
     text = open(path).read()
     with open(path, "w") as f:

@@ -98,7 +98,7 @@ func (s *study) ask(ctx context.Context, at, rate, length string) (market, error
 	}
 	cmd := exec.CommandContext(ctx, s.tierml, "dry-run", s.job, "--prices", s.trace, "--catalog", s.catalog, "--rules", s.rules, "--zones", zones,
 		"--types", types, "--vcpu", strconv.Itoa(s.vcpu), "--policy", strings.Join(s.policies, ","), "--evictions", rate, "--hours", length,
-		"--starts", strconv.Itoa(s.starts), "--seed", strconv.FormatUint(s.seed, 10), "--no-oracle", "-o", "csv")
+		"--starts", strconv.Itoa(s.starts), "--set", "seed="+strconv.FormatUint(s.seed, 10), "--no-oracle", "-o", "csv")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

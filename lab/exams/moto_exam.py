@@ -58,7 +58,7 @@ class Cloud:
         prices, catalog = market(region)
         with open(os.path.join(FOLDER, "fakecloud.log"), "wb") as log:
             self.process = subprocess.Popen([PROGRAM, "fakecloud", "--prices", prices, "--catalog", catalog, "--start", "2015-02-01T00:00:00Z",
-                                             "--boot", "0s", "--listen", f"127.0.0.1:{PORT}"], stdout=log, stderr=log)
+                                             "--set", "boot=0s", "--listen", f"127.0.0.1:{PORT}"], stdout=log, stderr=log)
         for _ in range(1000):
             if self.process.poll() is not None:
                 pytest.exit(f"the fake cloud ended: see {FOLDER}/fakecloud.log", 3)

@@ -16,7 +16,7 @@ func (p *page) reading(results []result, o *options, c control) {
 	p.line("  of its time. Its pools seem to have been dear for longer than any here. With the same cost of saving as in section 4.7, 18 %%, `checkpoint` costs %.3f, with", share(overheads[0].String()))
 	p.line("  50 %% %.3f. Ours is 20 s for 2 GB at 100 MB/s by Young's interval: runs take %.1f %% longer in all. One machine that saved into a real store took %.0f s",
 		share(overheads[1].String()), 100*longer(some, "checkpoint"), measuredSave.Seconds())
-	p.line("  ([measured](measured.md#what-saving-costs)): %.3f, and %.1f %% longer. Measure yours, and declare it (`--checkpoint`).", share(measured.String()), 100*longer(some, measured.String()))
+	p.line("  ([measured](measured.md#what-saving-costs)): %.3f, and %.1f %% longer. Measure yours, and declare it (`--set checkpoint`).", share(measured.String()), 100*longer(some, measured.String()))
 	p.line("- **The reliable tier.** A reliable machine costs %.3f of on demand, %.0f %% of what `tierml` pays, and works little in stage 3. The paper has 1 in 64 as well;", one, 100*one/share("tierml"))
 	p.line("  [smaller ones](../../docs/cost.md#the-reliable-machines) do.")
 	if first := of(results, p.hours[0], false); len(first) > 0 {

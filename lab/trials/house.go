@@ -249,7 +249,7 @@ func (h *house) furnish(ctx context.Context, length time.Duration) (base baselin
 	}
 	for i, more := range [][]string{nil, {"--hosts", "shared.yaml", "--scheduler", "fifo"}} {
 		s := &jobServer{site: h.site, name: fmt.Sprintf("%s/server-%d", diskDir, i), address: fmt.Sprintf("127.0.0.1:%d", freePort())}
-		s.args = append([]string{"server", "--directory", s.name, "--listen", s.address, "--max-running", "20", "--keep-free", "0", "--allow", "programs", "--allow", h.store.URL}, more...)
+		s.args = append([]string{"server", "--directory", s.name, "--listen", s.address, "--max-running", "20", "--set", "keep-free=0", "--allow", "programs", "--allow", h.store.URL}, more...)
 		h.servers = append(h.servers, s)
 	}
 	return base, nil

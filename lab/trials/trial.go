@@ -84,9 +84,9 @@ var address = regexp.MustCompile(`(?m)at (http://\S+)$`)
 func (t *trial) startCloud() (err error) {
 	j := t.job
 	t.cloud, err = t.start("cloud.log", "fakecloud", "--prices", "prices.csv", "--catalog", "catalog.csv",
-		"--start", "2014-04-01T00:00:00Z", "--speed", fmt.Sprint(j.Speed), "--notice", j.Notice.String(), "--boot", j.Boot.String(),
-		"--flops-per-vcpu", strconv.FormatFloat(j.FlopsPerVCPU, 'f', -1, 64), "--log-dir", machineLogs, "--records", "cloud.jsonl",
-		"--instance-command", t.binary+" agent", "--seed", strconv.FormatUint(j.Seed, 10), "--verbose")
+		"--start", "2014-04-01T00:00:00Z", "--speed", fmt.Sprint(j.Speed), "--notice", j.Notice.String(), "--set", "boot="+j.Boot.String(),
+		"--set", "flops-per-vcpu="+strconv.FormatFloat(j.FlopsPerVCPU, 'f', -1, 64), "--set", "log-dir="+machineLogs, "--records", "cloud.jsonl",
+		"--instance-command", t.binary+" agent", "--set", "seed="+strconv.FormatUint(j.Seed, 10), "--set", "verbose=true")
 	if err != nil {
 		return err
 	}

@@ -165,11 +165,11 @@ func (w *Wanted) forMachines() string {
 	case len(w.Types) > 0:
 		return "types"
 	case len(w.Zones) > 0:
-		return "zones"
+		return "set zones"
 	case w.Count != 0:
 		return "count"
 	case w.Reliable != "":
-		return "reliable"
+		return "set reliable"
 	}
 	return ""
 }
@@ -201,7 +201,7 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 	if err := d.application(w); err != nil {
 		return err
 	}
-	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: d.named(w.Data), check: name}); err != nil {
+	if w.Name, err = d.ask(w.Name, question{flag: "set name", text: "Name of the job", suggestion: d.named(w.Data), check: name}); err != nil {
 		return err
 	}
 	clocks, err := d.ask(number(w.Clocks), question{flag: "clocks", text: "Rounds of work (clocks)",
@@ -214,7 +214,7 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 	if w.StopLoss != 0 {
 		given = fmt.Sprint(w.StopLoss)
 	}
-	loss, err := d.ask(given, question{flag: "stop-loss", text: "Stop earlier when the test figure (such as RMSE) is at or below", optional: true, check: figure})
+	loss, err := d.ask(given, question{flag: "set stop-loss", text: "Stop earlier when the test figure (such as RMSE) is at or below", optional: true, check: figure})
 	if err != nil {
 		return err
 	}
@@ -409,7 +409,7 @@ func (d *Dialogue) beginning(w *Wanted, offers []planner.Offer) ([]Candidate, er
 	if !w.Start.IsZero() {
 		given = w.Start.UTC().Format(time.RFC3339)
 	}
-	answer, err := d.ask(given, question{flag: "start", text: "Time in the recording to begin at", suggestion: usual.Format(time.RFC3339),
+	answer, err := d.ask(given, question{flag: "set start", text: "Time in the recording to begin at", suggestion: usual.Format(time.RFC3339),
 		check: func(text string) error {
 			at, err := time.Parse(time.RFC3339, text)
 			if err != nil {

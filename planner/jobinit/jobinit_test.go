@@ -150,7 +150,7 @@ func TestRefusals(t *testing.T) {
 		"no data":            {change: func(w *Wanted) { w.Data = "nowhere.csv" }, want: "--data: there is no file nowhere.csv"},
 		"foreign catalog":    {change: func(w *Wanted) { w.Catalog = examples + "gce-us-central1-n2-ondemand.csv" }, want: "of the same region"},
 		"no prices":          {change: func(w *Wanted) { w.Prices = examples + "README.md" }, want: "--prices: "},
-		"before the prices":  {change: func(w *Wanted) { w.Start = time.Unix(0, 0) }, want: "--start: no type"},
+		"before the prices":  {change: func(w *Wanted) { w.Start = time.Unix(0, 0) }, want: "--set start: no type"},
 		"no more answers":    {change: func(*Wanted) {}, answers: "mf\n", want: "no more answers"},
 		"settings of another": {change: func(w *Wanted) {
 			w.Cloud, w.Settings = "ec2", "gce:\n  region: us-west-1\n"

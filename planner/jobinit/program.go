@@ -273,20 +273,20 @@ func (d *Dialogue) program(w *Wanted) error {
 	if stem := strings.TrimSuffix(p.Script, filepath.Ext(p.Script)); !slices.Contains(usualScripts, p.Script) {
 		base = stem
 	}
-	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: d.named(base), check: name}); err != nil {
+	if w.Name, err = d.ask(w.Name, question{flag: "set name", text: "Name of the job", suggestion: d.named(base), check: name}); err != nil {
 		return err
 	}
 	given := ""
 	if w.Hours != 0 {
 		given = fmt.Sprint(w.Hours)
 	}
-	hours, err := d.ask(given, question{flag: "hours", text: "About how many hours it takes on one machine, undisturbed", suggestion: "1", check: figure})
+	hours, err := d.ask(given, question{flag: "set hours", text: "About how many hours it takes on one machine, undisturbed", suggestion: "1", check: figure})
 	if err != nil {
 		return err
 	}
 	p.Hours, err = strconv.ParseFloat(hours, 64)
 	if err != nil {
-		return errors.New("--hours: " + hours + " is not a number")
+		return errors.New("--set hours: " + hours + " is not a number")
 	}
 	d.Clouds = slices.DeleteFunc(slices.Clone(d.Clouds), func(cloud string) bool { return cloud == "none" }) // it has no machines
 	return nil

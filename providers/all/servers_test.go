@@ -54,7 +54,7 @@ func TestServerScript(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	line := "server --directory " + home + " --listen localhost:7071 --accept-sha256 " + token + " --allow https://store.example:9000 --allow http://[::1]:80 in us-west-2\n"
+	line := "server --directory " + home + " --listen localhost:7071 --set accept-sha256=" + token + " --allow https://store.example:9000 --allow http://[::1]:80 in us-west-2\n"
 	if ran, _ := os.ReadFile(filepath.Join(home, "ran")); string(ran) != line+line || fetched != 1 {
 		t.Errorf("it ran %q, and fetched %d times; want twice %q", ran, fetched, line)
 	}
@@ -75,7 +75,7 @@ func TestServerScriptMakesAService(t *testing.T) {
 	} {
 		store := map[string]string{"ec2": "s3", "gce": "gs"}[cloud]
 		script := serverScript(t, cloud, store+"://bucket/program", strings.Repeat("00", 32), cloud+": {region: x}\n", strings.Repeat("0a", 32))
-		for _, words := range []string{fetch, "ExecStart=/usr/local/bin/tierml server --directory /var/lib/tierml --listen localhost:7071 --accept-sha256 0a0a", " --allow 'https://store.example:9000' --allow 'http://[::1]:80'\n",
+		for _, words := range []string{fetch, "ExecStart=/usr/local/bin/tierml server --directory /var/lib/tierml --listen localhost:7071 --set accept-sha256=0a0a", " --allow 'https://store.example:9000' --allow 'http://[::1]:80'\n",
 			"KillMode=process", "systemctl enable --now tierml-server tierml-expired.timer\nshutdown -c\n",
 			"shutdown --no-wall -P +30", "ExecStart=/usr/local/bin/tierml down --expired -y /etc/tierml/installation.yaml", "OnUnitActiveSec=", "\n" + cloud + ": {region: x}\nEND_OF_SETTINGS\n", "\nEND_OF_UNIT\n"} {
 			if !strings.Contains(script, words) {

@@ -13,7 +13,7 @@ import (
 // as a service next to a timer that ends leaks, as units describe. Settings are those of the installation, which allow the endpoints that
 // it names. It contains only the SHA-256 of the accepted token: it has no secrets.
 func Server(at *config.Installation, b providers.Boot, settings string, allow []string, units []terraform.Unit, tokenSHA256 string) string {
-	arguments := fmt.Sprintf("--listen localhost:%d --accept-sha256 %s", at.Controller.Port, tokenSHA256)
+	arguments := fmt.Sprintf("--listen localhost:%d --set accept-sha256=%s", at.Controller.Port, tokenSHA256)
 	for _, address := range allow {
 		arguments += " --allow '" + address + "'"
 	}

@@ -99,7 +99,7 @@ func (v *callerIdentity) stamp(requestID string) {
 	v.Namespace, v.RequestID = "https://sts.amazonaws.com/doc/"+stsVersion+"/", requestID
 }
 
-// quota is a limit of the account. On AWS it counts vCPUs, here it counts machines, like --spot-limit.
+// quota is a limit of the account. On AWS it counts vCPUs, here it counts machines, like the setting spot-limit.
 type quota struct {
 	ServiceCode  string
 	ServiceName  string

@@ -76,12 +76,17 @@ func FlagError(cmd *cobra.Command, err error) error {
 	instead := ""
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if name := missing.GetSpecifiedName(); len(name) > 1 {
-			instead = didYouMeanFlag(name, flagNames(cmd))
+			if instead = insteadOf(cmd, name); instead == "" {
+				instead = didYouMeanFlag(name, flagNames(cmd))
+			}
 		}
 	}
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if inner, ok := errors.AsType[*pflag.InvalidValueError](errors.Unwrap(bad)); ok { // of a setting
+			bad = inner
+		}
 		if wanted := wantedValue[bad.GetFlag().Value.Type()]; wanted != "" {
-			err = fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), wanted)
+			err = fmt.Errorf("--%s: %q is not %s", flagged(cmd, bad.GetFlag()), bad.GetValue(), wanted)
 		}
 	}
 	return fmt.Errorf("%w%s; see `%s --help`", err, instead, cmd.CommandPath())
@@ -91,6 +96,14 @@ func FlagError(cmd *cobra.Command, err error) error {
 var wantedValue = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 on", "float64": "a number", "bool": "true or false",
 	"duration": "a time, such as 90s, 10m or 2h",
+}
+
+// flagged returns how a flag or setting is written, without the dashes.
+func flagged(cmd *cobra.Command, f *pflag.Flag) string {
+	if SettingsOf(cmd).Lookup(f.Name) == f {
+		return SetFlag + " " + f.Name
+	}
+	return f.Name
 }
 
 func didYouMeanFlag(name string, names []string) string {

@@ -49,6 +49,7 @@ func Arrange(root *cobra.Command, groups []Group) {
 		}
 		root.AddCommand(cmd)
 	}
+	cobra.AddTemplateFunc("settings", settingUsages)
 	root.SetUsageTemplate(usage)
 	root.SetHelpTemplate(help)
 	show := root.HelpFunc()
@@ -88,7 +89,10 @@ Commands:{{range $cmds}}{{if .IsAvailableCommand}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
 
 Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{with settings .}}
+
+Settings:
+{{.}}{{end}}{{if .HasAvailableInheritedFlags}}
 
 Flags of all commands:
 {{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasHelpSubCommands}}

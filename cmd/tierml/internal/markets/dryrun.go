@@ -30,26 +30,22 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
+// dryRunOptions are the options of dry-run for one job.
 type dryRunOptions struct {
-	traces   []string
-	catalog  string
-	rules    string
-	policies []string
-	starts   string
-	hours    []string
-	seed     uint64
-	evict    []string
-	format   string
-	deadline deadlineOptions
-	shared   jobsOptions
-	noOracle bool
-	fleet    fleetOptions
-	// checkpoint is as in the job file, by name.
-	checkpoint map[string]string
-	// everyPolicy: none was named.
-	everyPolicy bool
-	// seeded and evictionsAsked: --seed and --evictions were given.
-	seeded, evictionsAsked bool
+	traces     []string
+	catalog    string
+	rules      string
+	policies   []string
+	starts     string
+	hours      []string
+	seed       uint64
+	evict      []string
+	format     string
+	noOracle   bool
+	fleet      fleetOptions
+	checkpoint map[string]string // as in the job file, by name
+	// everyPolicy: none was named. seeded and evictionsAsked: these were given.
+	everyPolicy, seeded, evictionsAsked bool
 }
 
 func NewDryRunCommand() *cobra.Command {
@@ -60,32 +56,14 @@ func NewDryRunCommand() *cobra.Command {
 		Long: `It drives the controller and the policies of tierml run through recorded prices in simulated time (docs/dry-run.md). Without --hours
 the job is simulated from its own start; with it, its work is scaled.
 
--o wide has all figures of each policy and length, -o csv a row per start, -o html the report of a single start.
-
-Without a job file, --availability simulates one fleet with a deadline on recordings of availability, and --jobs simulates many jobs that
-share machines under --scheduler.`,
+-o wide has all figures of each policy and length, -o csv a row per start, -o html the report of a single start.`,
 		Example: `  tierml dry-run examples/demo.yaml
   tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
-  tierml dry-run job.yaml --prices prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json
-  tierml dry-run --availability us-west-2a_v100_1.json.gz --starts every
-  tierml dry-run --jobs sweep:75:3m --scheduler fifo,kill,h,feedback --starts 10
-  tierml dry-run --jobs arrivals.csv --runtimes runtimes.csv --group 7f04ca --prices prices.csv.gz --catalog types.csv --vcpu 256`,
-		Args: o.args,
+  tierml dry-run job.yaml --prices prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json`,
+		Args: cli.OneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.shared.jobs != "" {
-				if !cmd.Flags().Changed("policy") {
-					o.policies = []string{"on-demand", "cost-per-work"}
-				}
-				return o.shareJobs(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
-			if len(o.deadline.availability) > 0 {
-				if !cmd.Flags().Changed("policy") {
-					o.policies = []string{"deadline", "uniform-progress"}
-				}
-				return o.deadlines(cmd.Context(), cmd.OutOrStdout())
-			}
-			o.everyPolicy = !cmd.Flags().Changed("policy")
-			o.seeded, o.evictionsAsked = cmd.Flags().Changed("seed"), cmd.Flags().Changed("evictions")
+			o.everyPolicy, o.evictionsAsked = !cmd.Flags().Changed("policy"), cmd.Flags().Changed("evictions")
+			o.seeded = cli.SettingsOf(cmd).Changed("seed")
 			if err := dryRun(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return err
 			}
@@ -98,17 +76,21 @@ share machines under --scheduler.`,
 	f.StringSliceVar(&o.traces, "prices", nil, "price history `files`; default: the job's local.prices, or its cloud's own history")
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's catalog")
 	f.StringVar(&o.rules, "rules", "", "billing rule `book`; default: the job's local.rules")
-	f.StringSliceVar(&o.policies, "policy", append(config.Policies(), sweep.OracleFullBid, sweep.Clairvoyant), "`policies` to compare; oracle, oracle-full-bid, oracle-any-bid, oracle-one-fleet and clairvoyant know the future, and the first of these is the base of REGRET")
+	f.StringSliceVar(&o.policies, "policy", append(config.Policies(), sweep.OracleFullBid, sweep.Clairvoyant), "`policies` to compare; oracles know the future, and the first is the base of REGRET (docs/dry-run.md#oracles)")
 	f.BoolVar(&o.noOracle, "no-oracle", false, "omit the oracle, which takes most of the time")
 	f.StringSliceVar(&o.evict, "evictions", []string{"auto"}, "eviction `rate` without bids: auto, none, a monthly share such as 10%, or recordings of availability")
 	o.fleet.flags(f)
 	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number of starts, or a time; default: the job's start, or 100")
-	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "`fields` of the job file's checkpoint, such as save=30s,every=10m")
 	f.StringSliceVar(&o.hours, "hours", nil, "scale the work to `hours` of the on-demand fleet")
-	f.Uint64Var(&o.seed, "seed", 1, "`seed` of random starts")
 	cli.OutputFlag(cmd, &o.format, cli.FormatHTML)
-	o.deadline.addFlags(cmd)
-	o.shared.addFlags(cmd)
+	more := cli.MoreSettings(cmd)
+	more.StringToStringVar(&o.checkpoint, "checkpoint", nil, "`fields` of the job file's checkpoint, such as save=30s,every=10m")
+	more.Uint64Var(&o.seed, "seed", 1, "`seed` of random starts")
+	cmd.AddCommand(newAvailabilityCommand(), newJobsCommand())
+	cli.Moved(cmd, "`tierml dry-run availability FILE...`", "availability", "slack", "changeover", "together", "spot-share")
+	cli.Moved(cmd, "`tierml dry-run jobs FILE`, or --machines for the number of transient machines", "count")
+	cli.Moved(cmd, "`tierml dry-run jobs FILE`", "jobs", "scheduler", "runtimes", "group", "longest", "hosts", "fixed", "slot", "stretch",
+		"serial", "widen", "resize", "restart", "plan-every")
 	return cmd
 }
 
@@ -188,7 +170,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 		return p, cli.Usage(err)
 	}
 	if err := job.SetCheckpoint(o.checkpoint); err != nil {
-		return p, cli.Usage(fmt.Errorf("--checkpoint: %w", err))
+		return p, cli.Usage(fmt.Errorf("checkpoint: %w", err))
 	}
 	if o.seeded {
 		job.Seed = o.seed

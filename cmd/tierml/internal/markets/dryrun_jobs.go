@@ -28,9 +28,17 @@ import (
 	"github.com/tierml/tierml/sim/show"
 )
 
-// jobsOptions are the flags of dry-run that share machines among many jobs, without a job file.
+// jobsOptions are the options of dry-run jobs.
 type jobsOptions struct {
-	jobs       string
+	traces     []string
+	catalog    string
+	rules      string
+	policies   []string
+	fleet      fleetOptions
+	slacks     []string
+	starts     int
+	seed       uint64
+	format     string
 	runtimes   string
 	group      string
 	count      int
@@ -47,32 +55,56 @@ type jobsOptions struct {
 	planEvery  time.Duration
 }
 
-func (o *jobsOptions) addFlags(cmd *cobra.Command) {
+func newJobsCommand() *cobra.Command {
+	var o jobsOptions
+	cmd := &cobra.Command{
+		Use:   "jobs FILE | sweep:TRIALS:APART",
+		Short: "Compare schedulers on many jobs that share machines",
+		Long: `FILE has the arrivals of jobs, in Philly's or Alibaba's format. They run on a fixed cluster, or on machines that policies buy
+at recorded prices. See docs/scheduler.md#dry-runs-of-many-jobs.`,
+		Example: `  tierml dry-run jobs sweep:75:3m --scheduler fifo,kill,h,feedback --starts 10
+  tierml dry-run jobs arrivals.csv --runtimes runtimes.csv --group 7f04ca --prices prices.csv.gz --catalog types.csv --vcpu 256`,
+		Args: cli.Arguments(1, 1, "name one file of arrivals, or a sweep such as sweep:75:3m"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runJobs(cmd.Context(), o, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
 	f := cmd.Flags()
-	f.StringVar(&o.jobs, "jobs", "", "arrivals of many jobs: a Philly or Alibaba `file`, or sweep:TRIALS:APART; no job file")
-	f.StringSliceVar(&o.schedulers, "scheduler", []string{"fifo", "drf", "h", "feedback"}, "with --jobs: `schedulers` to compare: "+strings.Join(sched.Names(), ", "))
-	f.StringVar(&o.runtimes, "runtimes", "", "with --jobs: `file` of run times to draw from")
-	f.StringVar(&o.group, "group", "", "with --jobs: only the jobs of this virtual `cluster`")
-	f.IntVar(&o.count, "count", 0, "with --jobs: only the first jobs up to this `number`; 0: all")
-	f.DurationVar(&o.longest, "longest", 0, "with --jobs: cap run times at this; 0: as recorded")
-	f.StringVar(&o.hosts, "hosts", "", "with --jobs: a fixed cluster without prices, as `COUNTxVCPUS`, such as 36x4")
-	f.StringVar(&o.fixed, "fixed", "", "with --jobs: keep a fixed fleet of --vcpu vCPUs; the `value` mean instead adds fixed fleets of the mean size")
+	f.StringSliceVar(&o.schedulers, "scheduler", []string{"fifo", "drf", "h", "feedback"}, "`schedulers` to compare (docs/scheduler.md)")
+	f.StringVar(&o.runtimes, "runtimes", "", "`file` of run times to draw from")
+	f.StringVar(&o.group, "group", "", "only the jobs of this virtual `cluster`")
+	f.IntVar(&o.count, "count", 0, "only this `number` of first jobs; 0: all")
+	f.StringVar(&o.hosts, "hosts", "", "a fixed cluster, `COUNTxVCPUS`, instead of --prices")
+	f.StringSliceVar(&o.traces, "prices", nil, "price history `files`")
+	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices")
+	f.IntVar(&o.fleet.vcpu, "vcpu", 0, "the most transient vCPUs, as a `number`")
+	f.StringSliceVar(&o.policies, "policy", []string{"on-demand", "cost-per-work"}, "`policies` to compare, with --prices")
+	f.StringVar(&o.fixed, "fixed", "", "keep a fixed fleet of --vcpu vCPUs; the `value` mean instead adds fixed fleets of the mean size")
 	f.Lookup("fixed").NoOptDefVal = "most"
-	f.IntVar(&o.slot, "slot", 1, "with --jobs: `number` of vCPUs of a worker or server")
-	f.Float64Var(&o.stretch, "stretch", 4, "with --jobs: a recorded job can use this `multiple` of its request")
-	f.Float64Var(&o.serial, "serial", .1, "with --jobs: serial `share` of a recorded job's clock")
-	f.Float64Var(&o.widen, "widen", 0, "with --jobs: buy all that jobs could use at prices below this `share` of on-demand")
-	f.DurationVar(&o.resize, "resize", 46*time.Second, "with --jobs: how long a resized job stalls")
-	f.DurationVar(&o.restart, "restart", 370*time.Second, "with --jobs: how long a checkpoint and restart stalls a job (fifo, kill)")
-	f.DurationVar(&o.planEvery, "plan-every", time.Minute, "with --jobs: minimum time between two decisions")
+	slackFlag(f, &o.slacks, "deadlines, in `multiples` of each job's time alone, in turn")
+	f.Uint64Var(&o.seed, "seed", 1, "`seed` of random starts")
+	f.IntVar(&o.starts, "starts", 1, "`number` of runs")
+	cli.CompleteFlag(cmd, "scheduler", sched.Names()...)
+	cli.OutputFlag(cmd, &o.format)
+	more := cli.MoreSettings(cmd)
+	more.DurationVar(&o.longest, "longest", 0, "cap run times at this; 0: as recorded")
+	more.DurationVar(&o.planEvery, "plan-every", time.Minute, "minimum time between two decisions")
+	more.StringVar(&o.fleet.reliable, "reliable", "", "reliable machines, as `TYPE` or TYPE:COUNT; default: one of the cheapest")
+	more.DurationVar(&o.resize, "resize", 46*time.Second, "how long a resized job stalls")
+	more.DurationVar(&o.restart, "restart", 370*time.Second, "how long a checkpoint and restart stalls a job (fifo, kill)")
+	more.StringVar(&o.rules, "rules", "ec2-2017", "billing rule `book`")
+	more.Float64Var(&o.serial, "serial", .1, "serial `share` of a recorded job's clock")
+	more.IntVar(&o.slot, "slot", 1, "`number` of vCPUs of a worker or server")
+	more.Float64Var(&o.stretch, "stretch", 4, "a recorded job can use this `multiple` of its request")
+	more.StringSliceVar(&o.fleet.types, "types", nil, "machine `types`; default: all")
+	more.Float64Var(&o.widen, "widen", 0, "buy all that jobs could use at prices below this `share` of on-demand")
+	more.StringSliceVar(&o.fleet.zones, "zones", nil, "`zones`; default: all")
+	return cmd
 }
 
-// shareJobs compares schedulers.
-func (o dryRunOptions) shareJobs(ctx context.Context, out, errOut io.Writer) error {
-	if err := cli.CheckFormat(o.format); err != nil {
-		return err
-	}
-	study, err := o.jobsStudy(errOut)
+// runJobs compares schedulers on jobs that share machines.
+func runJobs(ctx context.Context, o jobsOptions, arrivals string, out, errOut io.Writer) error {
+	study, err := o.study(arrivals, errOut)
 	if err != nil {
 		return err
 	}
@@ -86,32 +118,30 @@ func (o dryRunOptions) shareJobs(ctx context.Context, out, errOut io.Writer) err
 	return show.JobsTable(cells).Write(out, o.format)
 }
 
-func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
-	j := &o.shared
-	s = &jobs.Study{Seed: o.seed, Resize: j.resize.Seconds(), Restart: j.restart.Seconds(), PlanEvery: j.planEvery.Seconds()}
+func (o *jobsOptions) study(arrivals string, errOut io.Writer) (s *jobs.Study, err error) {
+	s = &jobs.Study{Seed: o.seed, Runs: o.starts, Resize: o.resize.Seconds(), Restart: o.restart.Seconds(), PlanEvery: o.planEvery.Seconds()}
 	switch {
-	case j.slot < 1 || !(j.stretch >= 1) || !(j.serial >= 0 && j.serial < 1) || j.resize < 0 || j.restart < 0 || j.planEvery < 0 || j.longest < 0 || j.count < 0 || !(j.widen >= 0):
-		return nil, cli.Usage(errors.New("--slot and --stretch are 1 or more, --serial is below 1, and times and counts are not below 0"))
-	case !slices.Contains([]string{"", "most", "mean"}, j.fixed):
-		return nil, cli.Usage(fmt.Errorf("--fixed=%s: write --fixed or --fixed=mean", j.fixed))
-	case j.hosts != "" && len(o.traces) > 0:
+	case o.slot < 1 || !(o.stretch >= 1) || !(o.serial >= 0 && o.serial < 1) || o.resize < 0 || o.restart < 0 || o.planEvery < 0 || o.longest < 0 || o.count < 0 || !(o.widen >= 0):
+		return nil, cli.Usage(errors.New("slot and stretch are 1 or more, serial is below 1, and times and counts are not below 0"))
+	case !slices.Contains([]string{"", "most", "mean"}, o.fixed):
+		return nil, cli.Usage(fmt.Errorf("--fixed=%s: write --fixed or --fixed=mean", o.fixed))
+	case o.hosts != "" && len(o.traces) > 0:
 		return nil, cli.Usage(errors.New("--hosts is a cluster without prices: leave --prices out, or name --vcpu and --fixed"))
+	case o.starts < 1:
+		return nil, cli.Usage(fmt.Errorf("--starts %d: write a number of runs", o.starts))
 	}
-	if s.Runs, err = strconv.Atoi(cmp.Or(o.starts, "1")); err != nil || s.Runs < 1 {
-		return nil, cli.Usage(fmt.Errorf("--starts %q: with --jobs write a number of runs", o.starts))
-	}
-	if s.Sweep = strings.HasPrefix(j.jobs, "sweep:"); s.Sweep {
-		err = j.sweep(s)
+	if s.Sweep = strings.HasPrefix(arrivals, "sweep:"); s.Sweep {
+		err = o.sweep(s, arrivals)
 	} else {
-		err = j.recorded(s, errOut)
+		err = o.recorded(s, arrivals, errOut)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.Slacks, err = o.deadline.multiples(); err != nil {
+	if s.Slacks, err = multiples(o.slacks); err != nil {
 		return nil, err
 	}
-	for _, name := range withSettings(j.schedulers) {
+	for _, name := range withSettings(o.schedulers) {
 		if _, err := jobs.Scheduler(name, s.Sweep); err != nil {
 			return nil, cli.Usage(fmt.Errorf("--scheduler: %w", err))
 		}
@@ -120,7 +150,7 @@ func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
 		}
 	}
 	if len(o.traces) == 0 {
-		s.Buyers, err = j.cluster(s.Sweep)
+		s.Buyers, err = o.cluster(s.Sweep)
 		return s, err
 	}
 	return s, o.buyers(s, errOut)
@@ -139,9 +169,9 @@ func withSettings(parts []string) (names []string) {
 }
 
 // sweep parses sweep:TRIALS:APART.
-func (j *jobsOptions) sweep(s *jobs.Study) error {
-	parts := strings.Split(j.jobs, ":")
-	wrong := cli.Usage(fmt.Errorf("--jobs %q: write sweep:TRIALS:APART, such as sweep:75:3m", j.jobs))
+func (o *jobsOptions) sweep(s *jobs.Study, text string) error {
+	parts := strings.Split(text, ":")
+	wrong := cli.Usage(fmt.Errorf("%q: write sweep:TRIALS:APART, such as sweep:75:3m", text))
 	if len(parts) != 3 {
 		return wrong
 	}
@@ -151,28 +181,28 @@ func (j *jobsOptions) sweep(s *jobs.Study) error {
 		return wrong
 	}
 	sweep := jobs.EPS(apart.Seconds())
-	sweep.Trials, sweep.Slot = trials, float64(j.slot)
+	sweep.Trials, sweep.Slot = trials, float64(o.slot)
 	s.Draw = func(seed uint64) ([]jobs.Script, error) { return sweep.Jobs(seed), nil }
 	return nil
 }
 
-// recorded reads --jobs and --runtimes.
-func (j *jobsOptions) recorded(s *jobs.Study, errOut io.Writer) error {
-	t := jobs.Traced{Slot: float64(j.slot), Serial: j.serial, Stretch: j.stretch, Longest: j.longest.Seconds()}
-	err := readPlain(j.jobs, func(r io.Reader) (err error) {
+// recorded reads a file of arrivals, and --runtimes.
+func (o *jobsOptions) recorded(s *jobs.Study, file string, errOut io.Writer) error {
+	t := jobs.Traced{Slot: float64(o.slot), Serial: o.serial, Stretch: o.stretch, Longest: o.longest.Seconds()}
+	err := readPlain(file, func(r io.Reader) (err error) {
 		t.Arrivals, err = jobs.ReadArrivals(r)
 		return err
 	})
 	if err != nil {
-		return cli.Usage(fmt.Errorf("--jobs %s: %w", j.jobs, err))
+		return cli.Usage(fmt.Errorf("%s: %w", file, err))
 	}
-	if j.runtimes != "" {
-		err := readPlain(j.runtimes, func(r io.Reader) (err error) {
+	if o.runtimes != "" {
+		err := readPlain(o.runtimes, func(r io.Reader) (err error) {
 			t.Runtimes, err = jobs.ReadRuntimes(r)
 			return err
 		})
 		if err != nil {
-			return cli.Usage(fmt.Errorf("--runtimes %s: %w", j.runtimes, err))
+			return cli.Usage(fmt.Errorf("--runtimes %s: %w", o.runtimes, err))
 		}
 	}
 	var groups []string
@@ -183,17 +213,17 @@ func (j *jobsOptions) recorded(s *jobs.Study, errOut io.Writer) error {
 	}
 	slices.Sort(groups)
 	switch {
-	case j.group != "" && !slices.Contains(groups, j.group):
-		return cli.Usage(fmt.Errorf("--group %s: the virtual clusters are %s", j.group, strings.Join(groups, ", ")))
-	case j.group == "" && len(groups) > 1:
-		return cli.Usage(fmt.Errorf("--jobs %s: arrivals of each virtual cluster begin at 0, so together they would form an artificial burst; choose one with --group: %s",
-			j.jobs, strings.Join(groups, ", ")))
+	case o.group != "" && !slices.Contains(groups, o.group):
+		return cli.Usage(fmt.Errorf("--group %s: the virtual clusters are %s", o.group, strings.Join(groups, ", ")))
+	case o.group == "" && len(groups) > 1:
+		return cli.Usage(fmt.Errorf("%s: arrivals of each virtual cluster begin at 0, so together they would form an artificial burst; choose one with --group: %s",
+			file, strings.Join(groups, ", ")))
 
-	case j.group != "":
-		t.Arrivals = slices.DeleteFunc(t.Arrivals, func(a jobs.Arrival) bool { return a.Group != j.group })
+	case o.group != "":
+		t.Arrivals = slices.DeleteFunc(t.Arrivals, func(a jobs.Arrival) bool { return a.Group != o.group })
 	}
-	if j.count > 0 {
-		t.Arrivals = t.Arrivals[:min(j.count, len(t.Arrivals))]
+	if o.count > 0 {
+		t.Arrivals = t.Arrivals[:min(o.count, len(t.Arrivals))]
 	}
 	drawn := 0
 	for _, a := range t.Arrivals {
@@ -203,9 +233,9 @@ func (j *jobsOptions) recorded(s *jobs.Study, errOut io.Writer) error {
 	}
 	switch {
 	case drawn > 0 && len(t.Runtimes) == 0:
-		return cli.Usage(fmt.Errorf("--jobs %s has no run times: give them with --runtimes", j.jobs))
+		return cli.Usage(fmt.Errorf("%s has no run times: give them with --runtimes", file))
 	case drawn > 0:
-		fmt.Fprintf(errOut, "tierml: the run times of %d of %d jobs are drawn from %s: the combination is not a recording\n", drawn, len(t.Arrivals), j.runtimes)
+		fmt.Fprintf(errOut, "tierml: the run times of %d of %d jobs are drawn from %s: the combination is not a recording\n", drawn, len(t.Arrivals), o.runtimes)
 	}
 	s.Draw = t.Jobs
 	return nil
@@ -226,16 +256,16 @@ func readPlain(path string, read func(io.Reader) error) error {
 }
 
 // cluster reads --hosts.
-func (j *jobsOptions) cluster(sweep bool) ([]jobs.Buyer, error) {
-	if j.hosts == "" && !sweep {
+func (o *jobsOptions) cluster(sweep bool) ([]jobs.Buyer, error) {
+	if o.hosts == "" && !sweep {
 		return nil, cli.Usage(errors.New("what do the jobs run on? Name --prices, --catalog and --vcpu, or --hosts"))
 	}
-	text := cmp.Or(j.hosts, "36x4")
+	text := cmp.Or(o.hosts, "36x4")
 	left, right, _ := strings.Cut(text, "x")
 	count, err := strconv.Atoi(left)
 	vcpus, err2 := strconv.Atoi(right)
-	if err != nil || err2 != nil || count < 1 || count > 10_000 || vcpus < j.slot {
-		return nil, cli.Usage(fmt.Errorf("--hosts %q: write COUNTxVCPUS, such as 36x4, with room for a --slot", text))
+	if err != nil || err2 != nil || count < 1 || count > 10_000 || vcpus < o.slot {
+		return nil, cli.Usage(fmt.Errorf("--hosts %q: write COUNTxVCPUS, such as 36x4, with room for a slot", text))
 	}
 	b := jobs.Buyer{Name: text}
 	for i := range count {
@@ -252,9 +282,9 @@ const (
 )
 
 // buyers returns the ways to buy that --policy names, at the prices of --prices.
-func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
+func (o *jobsOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 	if o.catalog == "" || o.fleet.vcpu < 1 {
-		return cli.Usage(errors.New("--prices with --jobs needs --catalog, for on-demand prices, and --vcpu, the most vCPUs that are held"))
+		return cli.Usage(errors.New("--prices needs --catalog, for on-demand prices, and --vcpu, the most vCPUs that are held"))
 	}
 	m := &local.Market{}
 	var traces []*trace.Trace
@@ -272,17 +302,17 @@ func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 	}
 	offers, _ := m.Offers()
 	offers = slices.DeleteFunc(offers, func(f planner.Offer) bool {
-		return f.Type.VCPU < o.shared.slot || len(o.fleet.types) > 0 && !slices.Contains(o.fleet.types, f.Pool.Type) ||
+		return f.Type.VCPU < o.slot || len(o.fleet.types) > 0 && !slices.Contains(o.fleet.types, f.Pool.Type) ||
 			len(o.fleet.zones) > 0 && !slices.Contains(o.fleet.zones, f.Pool.Zone)
 	})
 	if len(offers) == 0 {
-		return cli.Usage(errors.New("--prices: no pool of these --types and --zones has prices, a type in --catalog, and room for a --slot"))
+		return cli.Usage(errors.New("--prices: no pool of these types and zones has prices, a type in --catalog, and room for a slot"))
 	}
-	like := jobs.Market{Least: 0, Most: o.fleet.vcpu, Widen: o.shared.widen, Boot: jobsBoot, AskEvery: jobsAsk}
-	if o.shared.fixed == "most" {
+	like := jobs.Market{Least: 0, Most: o.fleet.vcpu, Widen: o.widen, Boot: jobsBoot, AskEvery: jobsAsk}
+	if o.fixed == "most" {
 		like.Least = like.Most
 	}
-	if like.Rules, err = market.Rules(cmp.Or(o.rules, "ec2-2017")); err != nil {
+	if like.Rules, err = market.Rules(o.rules); err != nil {
 		return cli.Usage(err)
 	}
 	cheapest := offers[0]
@@ -314,32 +344,32 @@ func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 			}
 		}
 		s.Buyers = append(s.Buyers, jobs.Buyer{Name: name, Market: &b, Starts: starts})
-		if o.shared.fixed == "mean" {
+		if o.fixed == "mean" {
 			s.Buyers = append(s.Buyers, jobs.Buyer{Name: name + ", fixed at the mean", Market: &b, Starts: starts, Mean: true})
 		}
 	}
 	return nil
 }
 
-// reliableTier returns the hourly cost of the machines that hold the jobs' state: --reliable, or one of the cheapest type.
-func (o dryRunOptions) reliableTier(catalog *market.Catalog, cheapest planner.Offer) (market.USD, error) {
+// reliableTier returns the hourly cost of the machines that hold the jobs' state: the setting reliable, or one of the cheapest type.
+func (o *jobsOptions) reliableTier(catalog *market.Catalog, cheapest planner.Offer) (market.USD, error) {
 	name, text, counted := strings.Cut(cmp.Or(o.fleet.reliable, cheapest.Type.Name), ":")
 	count := 1
 	if counted {
 		var err error
 		if count, err = strconv.Atoi(text); err != nil || count < 0 {
-			return 0, fmt.Errorf("--reliable %q: write a type, or a type and a number, such as c4.2xlarge:4", o.fleet.reliable)
+			return 0, fmt.Errorf("reliable %q: write a type, or a type and a number, such as c4.2xlarge:4", o.fleet.reliable)
 		}
 	}
 	t, known := catalog.Lookup(cheapest.Pool.Region, name)
 	if !known {
-		return 0, fmt.Errorf("--reliable: %s is not in the catalog", name)
+		return 0, fmt.Errorf("reliable: %s is not in the catalog", name)
 	}
 	return market.USD(count) * t.OnDemand, nil
 }
 
 // jobsStarts returns times before which every pool has a week of prices; runs end at the end of the recording.
-func (o dryRunOptions) jobsStarts(s *jobs.Study, pools []bidding.Candidate) (starts []time.Time, horizon float64, err error) {
+func (o *jobsOptions) jobsStarts(s *jobs.Study, pools []bidding.Candidate) (starts []time.Time, horizon float64, err error) {
 	var from, to time.Time
 	for _, c := range pools {
 		first, _ := c.History.First()

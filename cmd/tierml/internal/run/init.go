@@ -35,7 +35,7 @@ With --script, or a script as the first answer, the job runs your own program. -
 without a counterpart.`,
 		Example: `  tierml init
   tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
-  tierml init --script finetune/train.py --hours 3
+  tierml init --script finetune/train.py --set hours=3
   tierml init --from task.sky.yaml
   tierml init --data docword.nips.txt.gz --cloud none
   tierml init --data s3://BUCKET/ratings.csv.gz --cloud ec2 --settings installation.yaml --types c5.xlarge,m5.xlarge`,
@@ -59,29 +59,30 @@ without a counterpart.`,
 			return initJob(cmd.Context(), o, in, out, func(steps ...cli.Step) { cli.Next(cmd, steps...) })
 		},
 	}
-	w := &o.wanted
-	cmd.Flags().StringVar(&w.Script, "script", "", "your own program: its `script` or folder")
-	cmd.Flags().Float64Var(&w.Hours, "hours", 0, "with --script: `hours` that the program runs on one machine")
-	cmd.Flags().StringVar(&w.Name, "name", "", "the job's `name`")
-	cmd.Flags().StringVar(&w.App, "app", "", "the `application`, such as mf")
-	cmd.Flags().StringVar(&w.Target, "target", "", "`column` of a table to predict")
-	cmd.Flags().StringSliceVar(&w.Ignore, "ignore", nil, "`columns` of a table to leave out")
-	cmd.Flags().StringVar(&w.Data, "data", "", "`file` of training data, or s3:// or gs://")
-	cmd.Flags().IntVar(&w.Clocks, "clocks", 0, "number of `rounds` of work")
-	cmd.Flags().Float64Var(&w.StopLoss, "stop-loss", 0, "stop when the test `figure` is at or below this")
-	cmd.Flags().StringVar(&w.Cloud, "cloud", "", "the `cloud` that provides machines: local, ec2, gce or none")
-	cmd.Flags().StringVar(&w.Provider, "provider", "", "`cloud` that the local one imitates: ec2 or gce")
-	cmd.Flags().StringSliceVar(&w.Types, "types", nil, "machine `types`, such as c3.xlarge,c3.2xlarge")
-	cmd.Flags().StringSliceVar(&w.Zones, "zones", nil, "`zones`; default: those of the region that sell the types")
-	cmd.Flags().IntVar(&w.Count, "count", 0, "number of transient `machines`")
-	cmd.Flags().StringVar(&w.Reliable, "reliable", "", "`type` of the reliable machine; default: the cheapest that suffices")
-	cmd.Flags().StringVar(&w.Budget, "budget", "", "limit of a run, such as `$20`")
-	cmd.Flags().StringVar(&w.Prices, "prices", "", "`file` of spot prices (CSV or AWS JSON)")
-	cmd.Flags().StringVar(&w.Catalog, "catalog", "", "`file` of machine types and on-demand prices")
-	cmd.Flags().StringVar(&o.from, "from", "", "a SkyPilot or dstack task `file`")
-	cmd.Flags().StringVar(&o.start, "start", "", "`time` in the recording to begin at")
-	cmd.Flags().StringVar(&o.settings, "settings", "", "`file` with the output of terraform output -raw settings")
-	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
+	f, w := cmd.Flags(), &o.wanted
+	f.StringVar(&w.Script, "script", "", "your own program: its `script` or folder")
+	f.StringVar(&w.App, "app", "", "the `application`, such as mf")
+	f.StringVar(&w.Target, "target", "", "`column` of a table to predict")
+	f.StringVar(&w.Data, "data", "", "`file` of training data, or s3:// or gs://")
+	f.IntVar(&w.Clocks, "clocks", 0, "number of `rounds` of work")
+	f.StringVar(&w.Cloud, "cloud", "", "the `cloud` that provides machines: local, ec2, gce or none")
+	f.StringSliceVar(&w.Types, "types", nil, "machine `types`, such as c3.xlarge,c3.2xlarge")
+	f.IntVar(&w.Count, "count", 0, "number of transient `machines`")
+	f.StringVar(&w.Budget, "budget", "", "limit of a run, such as `$20`")
+	f.StringVar(&w.Prices, "prices", "", "`file` of spot prices (CSV or AWS JSON)")
+	f.StringVar(&w.Catalog, "catalog", "", "`file` of machine types and on-demand prices")
+	f.StringVar(&o.from, "from", "", "a SkyPilot or dstack task `file`")
+	f.StringVar(&o.settings, "settings", "", "`file` with the output of terraform output -raw settings")
+	f.BoolVar(&o.force, "force", false, "replace an existing file")
+	more := cli.MoreSettings(cmd)
+	more.Float64Var(&w.Hours, "hours", 0, "with --script: `hours` that the program runs on one machine")
+	more.StringSliceVar(&w.Ignore, "ignore", nil, "`columns` of a table to leave out")
+	more.StringVar(&w.Name, "name", "", "the job's `name`")
+	more.StringVar(&w.Provider, "provider", "", "`cloud` that the local one imitates: ec2 or gce")
+	more.StringVar(&w.Reliable, "reliable", "", "`type` of the reliable machine; default: the cheapest that suffices")
+	more.StringVar(&o.start, "start", "", "`time` in the recording to begin at")
+	more.Float64Var(&w.StopLoss, "stop-loss", 0, "stop when the test `figure` is at or below this")
+	more.StringSliceVar(&w.Zones, "zones", nil, "`zones`; default: those of the region that sell the types")
 	return cmd
 }
 
@@ -96,7 +97,7 @@ func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, ne
 	if o.start != "" {
 		at, err := time.Parse(time.RFC3339, o.start)
 		if err != nil {
-			return cli.Usage(fmt.Errorf("--start: %q is not a time; write one such as 2014-04-01T00:00:00Z", o.start))
+			return cli.Usage(fmt.Errorf("start: %q is not a time; write one such as 2014-04-01T00:00:00Z", o.start))
 		}
 		w.Start = at
 	}

@@ -90,9 +90,6 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
   tierml run --resume runs/demo-1
   tierml run --server http://localhost:7071 --detach examples/demo.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if o.skipDamaged && o.Resume == "" {
-				return errors.New("--skip-damaged is for --resume")
-			}
 			if o.Resume != "" {
 				if o.Job.Said.Policy != "" {
 					return errors.New("a run keeps its policy; leave --policy out")
@@ -112,15 +109,19 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 	cmd.Flags().BoolVar(&o.Plain, "plain", false, "print plain lines instead of the live view")
 	cmd.Flags().StringVar(&o.Job.Said.Policy, "policy", "", "override the job's `policy`")
 	cmd.Flags().StringVar(&o.Resume, "resume", "", "continue the run in this `directory`")
-	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "with --resume: skip damaged lines of the journal")
-	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, whose --instance-command is 'tierml agent'")
+	o.endpointFlag(cmd)
 	cmd.Flags().StringVar(&o.hosts, "on", "", "use slots of this `run` of shared hosts")
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --server: do not watch the job")
 	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process")
 	cmd.Flags().StringVar(&o.Into, "into", "", "run in this `directory`, which the job server has made")
 	_ = cmd.Flags().MarkHidden("into") // it exists
 	o.at.Flags(cmd)
+	cli.Moved(cmd, "`tierml resume RUN --skip-damaged`", "skip-damaged")
 	return cmd
+}
+
+func (o *RunOptions) endpointFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, whose --instance-command is 'tierml agent'")
 }
 
 // begin starts a job, or continues a run, here or at a job server.
@@ -167,6 +168,7 @@ func NewResumeCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "for a run that has ended: proceed without asking")
 	cmd.Flags().BoolVar(&o.Plain, "plain", false, "print plain lines instead of the live view")
 	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "skip damaged lines of the journal")
+	o.endpointFlag(cmd)
 	return cmd
 }
 
@@ -183,7 +185,7 @@ type RunOptions struct {
 	hosts      string // run of shared hosts, instead of a cloud; empty = the run has its own machines
 	Yes, Plain bool
 
-	skipDamaged bool // with resume: skip unreadable lines of the journal
+	skipDamaged bool // with Resume: skip unreadable lines of the journal
 }
 
 func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) error {

@@ -51,7 +51,7 @@ func TestFakecloudAndItsBill(t *testing.T) {
 	r, w := io.Pipe()
 	cmd := NewFakecloudCommand()
 	cmd.SetOut(w)
-	cmd.SetArgs(append(files, "--records", records, "--boot", "10ms", "--capacity", "us-west-1a/c3.xlarge=3", "--step", "at 100h kill all"))
+	cmd.SetArgs(append(files, "--records", records, "--set", "boot=10ms", "--capacity", "us-west-1a/c3.xlarge=3", "--step", "at 100h kill all"))
 	ended := make(chan error, 1)
 	go func() {
 		err := cmd.ExecuteContext(ctx)

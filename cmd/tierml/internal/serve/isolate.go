@@ -25,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
@@ -40,11 +41,11 @@ import (
 // request's token which group's job server answers, and reads no group's files. Both meet at a socket that only root
 // can reach.
 
-// perGroup are the flags that each group's job server gets. Others cannot be used with --isolate.
+// perGroup are the flags and settings that each group's job server gets. Others cannot be used with --isolate.
 var perGroup = []string{"allow", "max-running", "max-queued", "max-upload", "job-memory", "keep-free", "keep-inputs", "over-budget"}
 
 // ownFlags are the flags of the process in front.
-var ownFlags = []string{"isolate", "groups", "directory", "listen", "tls-cert", "tls-key", "plaintext"}
+var ownFlags = []string{cli.SetFlag, "isolate", "groups", "directory", "listen", "tls-cert", "tls-key", "plaintext"}
 
 // processesPerGroup bounds the processes of a group, including threads.
 const processesPerGroup = 16 << 10
@@ -57,14 +58,14 @@ type groupServer struct {
 	door      *net.UnixListener
 }
 
-func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out, errOut io.Writer) error {
+func serveGroups(ctx context.Context, o serverOptions, server *cobra.Command, out, errOut io.Writer) error {
 	if os.Geteuid() != 0 || runtime.GOOS != "linux" {
 		return cli.Usage(errors.New("--isolate needs root on Linux, which starts processes of other users"))
 	}
 	if err := o.door.Check("the job server"); err != nil {
 		return cli.Usage(err)
 	}
-	args, err := argsOf(flags)
+	args, err := argsOf(server)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -157,21 +158,25 @@ func (w ways) close() {
 	_ = w.Close()
 }
 
-// argsOf returns the flags that a group's job server gets.
-func argsOf(flags *pflag.FlagSet) (args []string, err error) {
-	flags.Visit(func(f *pflag.Flag) {
-		switch list, is := f.Value.(pflag.SliceValue); {
-		case slices.Contains(ownFlags, f.Name):
-		case !slices.Contains(perGroup, f.Name):
-			err = fmt.Errorf("--%s is for all groups together, and with --isolate each has its own job server: leave it out", f.Name)
-		case is:
-			for _, one := range list.GetSlice() {
-				args = append(args, "--"+f.Name+"="+one)
+// argsOf returns the flags and settings that a group's job server gets.
+func argsOf(server *cobra.Command) (args []string, err error) {
+	pass := func(prefix string) func(f *pflag.Flag) {
+		return func(f *pflag.Flag) {
+			switch list, is := f.Value.(pflag.SliceValue); {
+			case slices.Contains(ownFlags, f.Name):
+			case !slices.Contains(perGroup, f.Name):
+				err = fmt.Errorf("%s%s is for all groups together, and with --isolate each has its own job server: leave it out", prefix, f.Name)
+			case is:
+				for _, one := range list.GetSlice() {
+					args = append(args, prefix+f.Name+"="+one)
+				}
+			default:
+				args = append(args, prefix+f.Name+"="+f.Value.String())
 			}
-		default:
-			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
-	})
+	}
+	server.Flags().Visit(pass("--"))
+	cli.SettingsOf(server).Visit(pass("--" + cli.SetFlag + "="))
 	return args, err
 }
 

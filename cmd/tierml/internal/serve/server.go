@@ -76,41 +76,42 @@ Every request needs the token from the file that the first start creates. From e
 				o.maxRunning = 32 // jobs without slots wait anyway
 			}
 			if o.isolate {
-				return serveGroups(cmd.Context(), o, cmd.Flags(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return serveGroups(cmd.Context(), o, cmd, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			return serveJobs(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	f := cmd.Flags()
 	o.door.flags(cmd, "localhost:7071")
-	cmd.Flags().StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
-	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
+	f.StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
+	f.StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
 	// server.token-file is the token of clients.
-	_ = cmd.Flags().SetAnnotation("token-file", settings.SharedSetting, []string{"server.own-token-file", "TIERML_SERVER_OWN_TOKEN_FILE"}) // it exists
-	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
-	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for calls that only read")
-	cmd.Flags().StringVar(&o.groupFile, "groups", "", "a `file` of groups with their tokens, quotas and budgets (docs/server.md#groups)")
-	cmd.Flags().BoolVar(&o.isolate, "isolate", false, "with --groups: a separate user for each group's jobs, required for --allow programs (root on Linux)")
-	cmd.Flags().BoolVar(&o.behind, "behind", false, "serve one group, behind --isolate")
-	_ = cmd.Flags().MarkHidden("behind") // it exists
-	cmd.Flags().StringVar(&o.hosts, "hosts", "", "run the shared hosts of this `file`")
-	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots: "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
-		"default: first come, first served")
-	cmd.Flags().IntVar(&o.slots, "slots", 0, "with --scheduler, without --hosts: `number` of transient machines for all jobs together, such as pods")
-	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "`number` of jobs that run at a time; with --scheduler by default 32")
-	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "`number` of jobs that may wait")
-	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "largest input file, in `MiB`")
-	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "memory limit of each process, in `MiB` (default: half of the host's; -1: unlimited)")
-	cmd.Flags().Int64Var(&o.keepFree, "keep-free", 1024, "refuse uploads that would leave less free disk than this, in `MiB`")
-	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "let submitted jobs read files below this `directory`, use this endpoint of a store or cloud, or\n"+
+	_ = f.SetAnnotation("token-file", settings.SharedSetting, []string{"server.own-token-file", "TIERML_SERVER_OWN_TOKEN_FILE"}) // it exists
+	f.StringVar(&o.groupFile, "groups", "", "a `file` of groups with their tokens, quotas and budgets (docs/server.md#groups)")
+	f.BoolVar(&o.isolate, "isolate", false, "with --groups: a separate user for each group's jobs, required for --allow programs (root on Linux)")
+	f.BoolVar(&o.behind, "behind", false, "serve one group, behind --isolate")
+	_ = f.MarkHidden("behind") // it exists
+	f.StringVar(&o.hosts, "hosts", "", "run the shared hosts of this `file`")
+	f.StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots (docs/scheduler.md); default: first come, first served")
+	cli.CompleteFlag(cmd, "scheduler", jobmanager.Schedulers...)
+	f.IntVar(&o.slots, "slots", 0, "with --scheduler, without --hosts: `number` of transient machines for all jobs together, such as pods")
+	f.IntVar(&o.maxRunning, "max-running", 2, "`number` of jobs that run at a time; with --scheduler by default 32")
+	f.StringSliceVar(&o.allow, "allow", nil, "let submitted jobs read files below this `directory`, use this endpoint of a store or cloud, or\n"+
 		"(programs) run commands on this host")
-	cmd.Flags().DurationVar(&o.keepInputs, "keep-inputs", 7*24*time.Hour, "remove uploaded files unused for this `time`; 0: never")
-	cmd.Flags().StringVar(&o.total, "budget", "", "limit in `dollars` for all runs in the directory")
-	cmd.Flags().StringToStringVar(&o.groups, "group-budget", nil, "limit for all jobs of a group, `GROUP=DOLLARS`; repeatable")
-	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "limit in `dollars` per hour for all running jobs")
-	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "`action` above a limit: warn, pause (start no waiting jobs) or stop (above the budget, also end\n"+
-		"running jobs cleanly)")
-	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "send alerts to the webhook whose address is in this `file`")
-	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign alerts with the key in this `file`")
+	f.StringVar(&o.total, "budget", "", "limit in `dollars` for all runs in the directory")
+	more := cli.MoreSettings(cmd)
+	more.StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
+	more.StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign alerts with the key in this `file`")
+	more.StringVar(&o.alerts.URLFile, "alert-url-file", "", "send alerts to the webhook whose address is in this `file`")
+	more.StringVar(&o.perHour, "budget-per-hour", "", "limit in `dollars` per hour for all running jobs")
+	more.StringToStringVar(&o.groups, "group-budget", nil, "limit for a group, `GROUP=DOLLARS`; repeatable")
+	more.Int64Var(&o.jobMemory, "job-memory", 0, "memory limit of each process, in `MiB` (default: half of the host's; -1: unlimited)")
+	more.Int64Var(&o.keepFree, "keep-free", 1024, "refuse uploads that would leave less free disk than this, in `MiB`")
+	more.DurationVar(&o.keepInputs, "keep-inputs", 7*24*time.Hour, "remove uploaded files unused for this `time`; 0: never")
+	more.IntVar(&o.maxQueued, "max-queued", 100, "`number` of jobs that may wait")
+	more.Int64Var(&o.maxUpload, "max-upload", 4096, "largest input file, in `MiB`")
+	more.StringVar(&o.over, "over-budget", config.LimitStop, "`action` above a limit: warn, pause (start no waiting jobs) or stop (above the budget, also running jobs)")
+	more.StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for calls that only read")
 	cmd.AddCommand(newServerStartCommand(), newServerStopCommand(), newServerTunnelCommand())
 	return cmd
 }
@@ -122,18 +123,20 @@ const leastKept = 24 * time.Hour
 func (o serverOptions) limits() (c budget.Cluster, err error) {
 	c.WarnAt, c.Over = 0.8, budget.Do(o.over)
 	if c.Over != budget.Warn && c.Over != budget.Pause && c.Over != budget.Stop {
-		return c, cli.Usage(fmt.Errorf("--over-budget %s does not exist; write warn, pause or stop", o.over))
+		return c, cli.Usage(fmt.Errorf("over-budget=%s does not exist; write warn, pause or stop", o.over))
 	}
-	for flag, to := range map[string]*market.USD{"budget": &c.Total, "budget-per-hour": &c.PerHour} { // in any order: they are independent
-		text := map[string]string{"budget": o.total, "budget-per-hour": o.perHour}[flag]
-		if text == "" {
+	for _, limit := range []struct {
+		name, text string
+		to         *market.USD
+	}{{"budget", o.total, &c.Total}, {"budget-per-hour", o.perHour, &c.PerHour}} {
+		if limit.text == "" {
 			continue
 		}
-		usd, err := market.ParseUSD(strings.TrimPrefix(text, "$"))
+		usd, err := market.ParseUSD(strings.TrimPrefix(limit.text, "$"))
 		if err != nil || usd <= 0 {
-			return c, cli.Usage(fmt.Errorf("--%s %s is not an amount of dollars; write 100 or 2.50", flag, text))
+			return c, cli.Usage(fmt.Errorf("%s %s is not an amount of dollars; write 100 or 2.50", limit.name, limit.text))
 		}
-		*to = usd
+		*limit.to = usd
 	}
 	return c, nil
 }
@@ -149,10 +152,10 @@ func (o serverOptions) budgets(groups map[string]jobmanager.Group) (map[string]m
 	for group, text := range o.groups {
 		usd, err := market.ParseUSD(strings.TrimPrefix(text, "$"))
 		if err != nil || usd <= 0 || group == "" {
-			return nil, cli.Usage(fmt.Errorf("--group-budget %s=%s is not an amount of dollars for a group; write vision=200", group, text))
+			return nil, cli.Usage(fmt.Errorf("group-budget=%s=%s is not an amount of dollars for a group; write vision=200", group, text))
 		}
 		if all[group] > 0 {
-			return nil, cli.Usage(fmt.Errorf("--group-budget %s=%s: %s has a budget of that group; leave one of them out", group, text, o.groupFile))
+			return nil, cli.Usage(fmt.Errorf("group-budget=%s=%s: %s has a budget of that group; leave one of them out", group, text, o.groupFile))
 		}
 		all[group] = usd
 	}
@@ -195,12 +198,12 @@ func (o serverOptions) allowed() (out []string, err error) {
 	return out, nil
 }
 
-// sumsOf parses a flag's sums of tokens.
-func sumsOf(flag string, texts []string) (sums []access.Sum, err error) {
+// sumsOf parses a setting's sums of tokens.
+func sumsOf(setting string, texts []string) (sums []access.Sum, err error) {
 	for _, text := range texts {
 		sum, err := access.ParseSum(text)
 		if err != nil {
-			return nil, cli.Usage(fmt.Errorf("--%s %s: %w", flag, text, err))
+			return nil, cli.Usage(fmt.Errorf("%s=%s: %w", setting, text, err))
 		}
 		sums = append(sums, sum)
 	}
@@ -216,10 +219,10 @@ func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) erro
 		return err
 	}
 	if o.maxRunning < 1 || o.maxQueued < 1 || o.maxUpload < 1 || o.keepFree < 0 {
-		return cli.Usage(fmt.Errorf("--max-running, --max-queued and --max-upload are 1 or more"))
+		return cli.Usage(fmt.Errorf("max-running, max-queued and max-upload are 1 or more"))
 	}
 	if o.keepInputs != 0 && o.keepInputs < leastKept {
-		return cli.Usage(fmt.Errorf("--keep-inputs %s is too short for a submission; write %s or more, or 0 to keep them forever", o.keepInputs, leastKept))
+		return cli.Usage(fmt.Errorf("keep-inputs=%s is too short for a submission; write %s or more, or 0 to keep them forever", o.keepInputs, leastKept))
 	}
 	accepted, err := sumsOf("accept-sha256", o.accept)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestIsolateTakesSeparateGroups(t *testing.T) {
 		"a name that leads up": {`{"../x": {}}`, nil, "cannot be one"},
 		"a common token":       {"{vision: {watch: [" + one + "]}, speech: {submit: [" + two + ", " + one + "]}}", nil, "a token in common"},
 		"a common budget":      {"{vision: {}}", []string{"--budget", "20"}, "--budget is for all groups together"},
-		"an administrator":     {"{vision: {}}", []string{"--accept-sha256", one}, "--accept-sha256 is for all groups together"},
+		"an administrator":     {"{vision: {}}", []string{"--set", "accept-sha256=" + one}, "--set=accept-sha256 is for all groups together"},
 	} {
 		dir := t.TempDir()
 		args := append([]string{"--isolate", "--directory", dir, "--listen", "localhost:0"}, c.more...)

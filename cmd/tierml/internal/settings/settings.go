@@ -37,7 +37,7 @@ const SharedSetting = "tierml setting"
 const settingsVariable = "TIERML_CONFIG"
 
 // notSettings are flags that only a command line may give, since they apply to one call.
-var notSettings = []string{"help", "version", "yes", "resume"}
+var notSettings = []string{"help", "version", "yes", "resume", cli.SetFlag}
 
 // setting is a flag that a file or a variable can set.
 type setting struct {
@@ -96,8 +96,13 @@ func readSettings() (*Settings, error) {
 
 // Of returns the settings of a command.
 func (s *Settings) Of(cmd *cobra.Command) []setting {
-	var all []setting
-	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+	all := s.in(cmd, cmd.LocalFlags())
+	return append(all, s.in(cmd, cli.SettingsOf(cmd))...)
+}
+
+// in returns the settings of a command in one set: its flags, or the settings without one.
+func (s *Settings) in(cmd *cobra.Command, set *pflag.FlagSet) (all []setting) {
+	set.VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(notSettings, f.Name) || f.Hidden {
 			return
 		}
@@ -155,14 +160,18 @@ func (s *Settings) apply(cmd *cobra.Command) error {
 		all = append(all, s.Of(c)...)
 	}
 	for _, one := range all {
-		if one.From == "default" || one.Flag.Changed || cmd.Flags().Lookup(one.Flag.Name) != one.Flag {
+		set := cmd.Flags()
+		if set.Lookup(one.Flag.Name) != one.Flag {
+			set = cli.SettingsOf(cmd)
+		}
+		if one.From == "default" || one.Flag.Changed || set.Lookup(one.Flag.Name) != one.Flag {
 			continue
 		}
 		if s.applied == nil {
 			s.applied = map[*pflag.Flag]bool{}
 		}
 		s.applied[one.Flag] = true
-		if err := cmd.Flags().Set(one.Flag.Name, one.Value); err != nil {
+		if err := set.Set(one.Flag.Name, one.Value); err != nil {
 			return cli.Usage(fmt.Errorf("%s: %w", s.place(one), err))
 		}
 	}

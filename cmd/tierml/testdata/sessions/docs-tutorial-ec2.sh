@@ -29,7 +29,7 @@ END
     done
   done
 } >prices.csv
-serve tierml fakecloud --prices prices.csv --catalog types.csv --rules ec2-now --start "$(date -u +%FT%TZ)" --speed 1 --boot 100ms --instance-command "bash guest"
+serve tierml fakecloud --prices prices.csv --catalog types.csv --rules ec2-now --start "$(date -u +%FT%TZ)" --speed 1 --set boot=100ms --instance-command "bash guest"
 export endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
 export image=$(curl --fail --silent "$endpoint" --data 'Action=DescribeImages&Version=2016-11-15' | grep -oE 'ami-[0-9a-f]+' | head -1)
 export AWS_EC2_METADATA_DISABLED=true port=$(free_port)

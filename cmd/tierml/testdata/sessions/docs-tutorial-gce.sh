@@ -18,7 +18,7 @@ timestamp,zone,instance_type,product,price
 2026-01-01T00:00:00Z,us-central1-a,n2-standard-4,Linux/UNIX,0.047
 2026-01-01T00:00:00Z,us-central1-b,n2-standard-4,Linux/UNIX,0.047
 END
-serve tierml fakecloud --provider gce --prices prices.csv --catalog types.csv --start "$(date -u +%FT%TZ)" --speed 1 --boot 100ms --instance-command "bash guest"
+serve tierml fakecloud --provider gce --prices prices.csv --catalog types.csv --start "$(date -u +%FT%TZ)" --speed 1 --set boot=100ms --instance-command "bash guest"
 export endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
 export instances=$endpoint/compute/v1/projects/my-project-123/zones/us-central1-a/instances port=$(free_port)
 mkdir -p terraform/gcp
