@@ -45,6 +45,9 @@ func Nesterov(w, v, sum []float32, weight, momentum, rate float64) {
 	nesterov(unsafe.SliceData(w), unsafe.SliceData(v), unsafe.SliceData(sum), len(w), weight, momentum, rate)
 }
 
+// Finite reports whether no element is infinite or NaN.
+func Finite(x []float32) bool { return finite(unsafe.SliceData(x), len(x)) }
+
 // dotGo and its like run on processors without AVX2, and define the result.
 //
 //lint:ignore U1000 the assembly jumps to it
@@ -110,6 +113,16 @@ func nesterovGo(values, velocities, sums *float32, n int, weight, momentum, rate
 		v[k] = float32(moved)
 		w[k] = float32(float64(w[k]) - float64(rate*(g+float64(momentum*moved))))
 	}
+}
+
+//lint:ignore U1000 the assembly jumps to it
+func finiteGo(x *float32, n int) bool {
+	for _, v := range unsafe.Slice(x, n) {
+		if v-v != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // SparseDot returns the scalar product of a sparse vector, values at places, with a dense one. Four running sums,

@@ -18,3 +18,6 @@ func blend(p, q *float32, n int, pKeep, pPull, qKeep, qPull float32)
 
 //go:noescape
 func nesterov(w, v, sum *float32, n int, weight, momentum, rate float64)
+
+//go:noescape
+func finite(x *float32, n int) bool

@@ -263,3 +263,56 @@ done:
 
 plain:
 	JMP ·nesterovGo(SB)
+
+// func finite(x *float32, n int) bool
+TEXT ·finite(SB), NOSPLIT, $0-17
+	CMPB         ·hasAVX2(SB), $0
+	JEQ          plain
+	MOVQ         x+0(FP), SI
+	MOVQ         n+8(FP), CX
+	MOVL         $0x7f800000, AX // the exponent of what is not finite
+	VMOVD        AX, X4
+	VPBROADCASTD X4, Y4
+	VPXOR        Y0, Y0, Y0
+	MOVQ         CX, DX
+	SHRQ         $4, DX
+	JZ           rest
+
+loop:
+	VPAND    (SI), Y4, Y1
+	VPAND    32(SI), Y4, Y2
+	VPCMPEQD Y4, Y1, Y1
+	VPCMPEQD Y4, Y2, Y2
+	VPOR     Y1, Y2, Y2
+	VPOR     Y2, Y0, Y0
+	ADDQ     $64, SI
+	DECQ     DX
+	JNZ      loop
+
+rest:
+	VPTEST Y0, Y0
+	JNZ    no
+	ANDQ   $15, CX
+	JZ     yes
+
+one:
+	MOVL (SI), DX
+	ANDL AX, DX
+	CMPL DX, AX
+	JEQ  no
+	ADDQ $4, SI
+	DECQ CX
+	JNZ  one
+
+yes:
+	VZEROUPPER
+	MOVB $1, ret+16(FP)
+	RET
+
+no:
+	VZEROUPPER
+	MOVB $0, ret+16(FP)
+	RET
+
+plain:
+	JMP ·finiteGo(SB)

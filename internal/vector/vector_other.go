@@ -13,3 +13,5 @@ func blend(p, q *float32, n int, pKeep, pPull, qKeep, qPull float32) {
 func nesterov(w, v, sum *float32, n int, weight, momentum, rate float64) {
 	nesterovGo(w, v, sum, n, weight, momentum, rate)
 }
+
+func finite(x *float32, n int) bool { return finiteGo(x, n) }

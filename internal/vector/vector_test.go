@@ -90,6 +90,25 @@ func TestAssemblyAgreesWithGo(t *testing.T) {
 	})
 }
 
+func TestFinite(t *testing.T) {
+	for n := range 50 {
+		x := wave(n+1, 1e38)
+		if !Finite(x[1:]) {
+			t.Errorf("%v is finite", x[1:])
+		}
+		for k := range n + 1 {
+			for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+				good := x[k]
+				x[k] = bad
+				if got := Finite(x[1:]); got != (k == 0) || got != finiteGo(unsafe.SliceData(x[1:]), n) {
+					t.Errorf("%v at %d of %d: %v", bad, k, n, got)
+				}
+				x[k] = good
+			}
+		}
+	}
+}
+
 // sameBits treats all NaNs as equal.
 func sameBits(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool {

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/internal/vector"
 	"github.com/tierml/tierml/program"
 )
 
@@ -429,21 +428,6 @@ func (c *Child) awaitPush(ctx context.Context, s *session) (apps.Delivery, bool,
 			return apps.Delivery{}, false, context.Cause(ctx)
 		}
 	}
-}
-
-// notFinite returns the index of the first value that is not finite; -1 = none.
-func notFinite(values []float32) int {
-	const block = 4096 // floats that stay in the cache
-	for at := 0; at < len(values); at += block {
-		part := values[at:min(at+block, len(values))]
-		if dot := vector.Dot(part, part); dot-dot == 0 {
-			continue
-		}
-		if i := slices.IndexFunc(part, func(x float32) bool { return x-x != 0 }); i >= 0 { // squares overflow sooner
-			return at + i
-		}
-	}
-	return -1
 }
 
 // mostRefused is the limit of consecutive rounds that change nothing anywhere.

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
+
+	"github.com/tierml/tierml/internal/vector"
 )
 
 // memory is shared by the agent and the program: a page whose first word controls the current round, the rows, and the delta, both in rows
@@ -90,8 +93,9 @@ func (m *memory) areas() (rows, delta []float32) {
 func (m *memory) notFinite() int {
 	_, delta := m.areas()
 	for at := 0; at < m.floats; at += m.row {
-		if i := notFinite(delta[:min(m.row, m.floats-at)]); i >= 0 {
-			return at + i
+		row := delta[:min(m.row, m.floats-at)]
+		if !vector.Finite(row) {
+			return at + slices.IndexFunc(row, func(x float32) bool { return x-x != 0 })
 		}
 		delta = delta[m.row+1:]
 	}
