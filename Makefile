@@ -30,7 +30,7 @@ FUZZTIME ?= 20s
 DATA ?= ../shared/data
 SEED ?= 1
 # Packages with goroutines, which internal/archtest compares: what the race detector is for. Those of elasticity that decide have none.
-RACE ?= ./apps/input ./apps/labelled ./apps/lda ./apps/local ./apps/parallel ./cmd/... ./doctor/... ./elasticity/hosts/desk ./elasticity/hosts/hostagent ./elasticity/runner/... ./elasticity/scaling/... \
+RACE ?= ./apps/input ./apps/labelled ./apps/lda ./apps/local ./internal/parallel ./cmd/... ./doctor/... ./elasticity/hosts/desk ./elasticity/hosts/hostagent ./elasticity/runner/... ./elasticity/scaling/... \
   ./fakecloud/... ./internal/... ./jobmanager/... ./jobrun/... ./planner/... ./program/... ./providers/... ./provisioner/... ./ps/... ./tiers/... ./watch/...
 
 .PHONY: help

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/labelled"
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/ps"
 )

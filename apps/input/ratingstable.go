@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"unsafe"
 
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 )
 
 // ratingsTable sorts ratings. Ids are numbered as they come, so that only small integers are sorted: users by counting sort, then each

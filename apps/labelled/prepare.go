@@ -17,7 +17,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/input"
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/ps"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/ps"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/tierml/tierml/apps/labelled"
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 )
 
 // chunk is some examples and a thread's sums over them. Chunks are cut the same way for any number of threads, and added up in order, so

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/ps"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/model"
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/ps"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/internal/vector/fast"
 )
 

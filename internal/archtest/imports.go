@@ -29,7 +29,7 @@ func below(dirs ...string) func(string) bool {
 }
 
 // tooling may be used everywhere: it knows nothing about the domain.
-var tooling = below("internal/atomicfile", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector", "internal/decompress", "internal/grid", "internal/spelling", "internal/sameuser", "internal/loglimit", "internal/kin", "internal/pattern")
+var tooling = below("internal/atomicfile", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector", "internal/decompress", "internal/grid", "internal/spelling", "internal/sameuser", "internal/loglimit", "internal/kin", "internal/parallel", "internal/pattern")
 
 func either(rules ...func(string) bool) func(string) bool {
 	return func(dir string) bool {

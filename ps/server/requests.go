@@ -1,10 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/wire"
 )
@@ -197,30 +200,56 @@ func (s *Server) contribute(ctx context.Context, generation ps.Generation, m *wi
 	return staged
 }
 
-// commit makes staged contributions count.
+// foldApart is how many cells are worth folding on several threads: about a millisecond's work.
+const foldApart = 1 << 20
+
+// cellsOf returns the average number of stored cells in a partition, without sparse tables.
+func cellsOf(s *ps.Schema) int {
+	cells := uint64(0)
+	for i := range s.Tables {
+		if t := &s.Tables[i]; !t.Sparse {
+			cells += t.Rows * uint64(t.Width())
+		}
+	}
+	return int(cells / uint64(max(s.Partitions, 1)))
+}
+
+// commit makes staged contributions count. The last one of a clock folds it: large partitions are folded on several threads.
 func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.Commit) wire.Message {
-	ack := &wire.Ack{Partitions: make([]wire.PartitionStatus, 0, len(m.Partitions))}
-	passed := false
-	for _, p := range m.Partitions {
-		status, refusal := s.serve(ctx, generation, p, func(slot *slot) (wire.Code, bool) {
+	threads := 1
+	if len(m.Partitions)*s.cells >= foldApart {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	ack := &wire.Ack{Partitions: make([]wire.PartitionStatus, len(m.Partitions))}
+	outcomes := make([]struct {
+		refusal *wire.Error
+		passed  bool // the named cut
+	}, len(m.Partitions))
+	parallel.For(threads, len(m.Partitions), func(_, i int) {
+		outcome := &outcomes[i]
+		ack.Partitions[i], outcome.refusal = s.serve(ctx, generation, m.Partitions[i], func(slot *slot) (wire.Code, bool) {
 			began, before := s.now(), slot.shard.Folded()
 			folded, err := slot.shard.Commit(m.Incarnation, m.Sequence)
 			slot.serving.Took += s.now().Sub(began)
 			slot.serving.Clocks += int64(slot.shard.Folded() - before)
 			if folded {
 				slot.fold()
-				passed = passed || s.announcer.named != 0 && slot.shard.Passed(s.announcer.named)
+				outcome.passed = s.announcer.named != 0 && slot.shard.Passed(s.announcer.named)
 			}
 			s.logInvalid(slot, err)
 			return wire.CodeOf(err), false
 		})
-		if refusal != nil {
-			return refusal
-		}
-		ack.Partitions = append(ack.Partitions, status)
+	})
+	passed, refusal := false, (*wire.Error)(nil)
+	for _, outcome := range outcomes {
+		passed = passed || outcome.passed
+		refusal = cmp.Or(refusal, outcome.refusal)
 	}
 	if passed {
 		s.announcer.notifyBackups()
+	}
+	if refusal != nil {
+		return refusal
 	}
 	return ack
 }

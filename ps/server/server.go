@@ -57,6 +57,7 @@ type Server struct {
 	log     *slog.Logger
 	traffic wire.Traffic
 	sparse  bool // the schema has sparse tables
+	cells   int  // of a partition: see cellsOf
 	said    loglimit.Limit
 
 	term
@@ -91,7 +92,7 @@ func New(cfg Config) *Server {
 	if cfg.TLS != nil {
 		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, sparse: hasSparse(&cfg.Schema), recovered: -1, turns: newTurns()}
+	s := &Server{cfg: cfg, log: cfg.Log, sparse: hasSparse(&cfg.Schema), cells: cellsOf(&cfg.Schema), recovered: -1, turns: newTurns()}
 	s.term.init(cfg.Generation, cfg.Panicked)
 	s.places.init(&s.cfg.Schema, &s.term)
 	s.others.self, s.others.here = cfg.Self, local{s}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )

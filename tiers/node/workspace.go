@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/internal/vector"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
