@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/settings"
 	"github.com/tierml/tierml/internal/table"
 )
 
@@ -27,7 +28,8 @@ func newVersionCommand() *cobra.Command {
 		Long:  "It prints one line, like --version; -o json prints an object for programs.",
 		Example: `  tierml version
   tierml version -o json`,
-		Args: cobra.NoArgs,
+		Args:              cobra.NoArgs,
+		PersistentPreRunE: settings.TakeSettings, // not start.Done: it ends before a collection would pay
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			plain, _, _ := strings.Cut(cli.Version(), " (")
 			v := builtFor{plain, runtime.Version(), runtime.GOOS, runtime.GOARCH}

@@ -12,10 +12,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // MLflow logs a run to a tracking server by its REST API: an experiment for the job, containing a run, which is found again by a tag.
@@ -82,11 +83,11 @@ type mlflowMetric struct {
 }
 
 // notInKey matches characters that MLflow does not allow in a metric's name.
-var notInKey = regexp.MustCompile(`[^A-Za-z0-9_./ -]`)
+var notInKey = pattern.Of(`[^A-Za-z0-9_./ -]`)
 
 func metricsOf(run Run) (out []mlflowMetric) {
 	for _, s := range run.Series {
-		key := notInKey.ReplaceAllString(strings.TrimPrefix(s.Trial+"/"+s.Name, "/"), "_")
+		key := notInKey().ReplaceAllString(strings.TrimPrefix(s.Trial+"/"+s.Name, "/"), "_")
 		for _, p := range s.Points {
 			if !math.IsNaN(p.Value) && !math.IsInf(p.Value, 0) { // JSON has none
 				out = append(out, mlflowMetric{key, p.Value, p.At.UnixMilli(), p.Step})

@@ -2,13 +2,13 @@ package programs
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -350,8 +350,8 @@ func times(n int) string {
 func (r *rank) lastLines(most int) string {
 	var lines []string
 	for line := range strings.Lines(r.tail) {
-		if line = strings.TrimSpace(line); line != "" && !noise.MatchString(line) {
-			lines = append(lines, script.ReplaceAllString(line, "$1: line "))
+		if line = strings.TrimSpace(line); line != "" && !noise().MatchString(line) {
+			lines = append(lines, script().ReplaceAllString(line, "$1: line "))
 		}
 	}
 	switch {
@@ -364,10 +364,10 @@ func (r *rank) lastLines(most int) string {
 }
 
 // noise matches lines that installers print after the meaningful one: notices, warnings and hints of pip and npm, and rulers.
-var noise = regexp.MustCompile(`^(\[notice\]|WARNING: |hint: |note: This (is|error) |npm notice|╰─> See |[-=╰╭│─> ]*$)`)
+var noise = pattern.Of(`^(\[notice\]|WARNING: |hint: |note: This (is|error) |npm notice|╰─> See |[-=╰╭│─> ]*$)`)
 
 // script matches how bash begins a message about one of a job's scripts: with the path of the attempt's copy.
-var script = regexp.MustCompile(`^/\S*/attempts/[^/\s]+/([a-z_]+): line `)
+var script = pattern.Of(`^/\S*/attempts/[^/\s]+/([a-z_]+): line `)
 
 // failed returns the rank whose exit is the failure: the first that ended by itself.
 func (it *unit) failed() *rank {

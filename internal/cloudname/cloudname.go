@@ -5,8 +5,9 @@ package cloudname
 import (
 	"crypto/sha256"
 	"encoding/base32"
-	"regexp"
 	"strings"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -17,11 +18,11 @@ func Digest(length int, parts ...string) string {
 	return lowerBase32.EncodeToString(sum[:])[:length]
 }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+var notInNames = pattern.Of(`[^a-z0-9]+`)
 
 // Slug returns the legible part of a name, in at most this many lower-case letters, digits and hyphens; it begins with a letter.
 func Slug(name string, most int) string {
-	s := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	s := strings.Trim(notInNames().ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if s == "" || s[0] < 'a' || s[0] > 'z' {
 		s = "t" + s
 	}

@@ -7,10 +7,11 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // Place is what a name refers to. Only Parse creates one: code that decides about a name decides about its Place, and keeps its String,
@@ -25,9 +26,9 @@ type Place struct {
 var (
 	// bucketName matches the names of buckets in S3 or GCS. It becomes a part of a host's name. Repetition counts in expressions would slow
 	// down the start of the program.
-	bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	bucketName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	// regionName becomes a part of a host's name, too.
-	regionName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+	regionName = pattern.Of(`^[A-Za-z0-9-]+$`)
 )
 
 // IsURL reports whether a name is a URL, not a path.
@@ -51,7 +52,7 @@ func Parse(name string) (Place, error) {
 		return Place{key: u.Path}, nil
 	case p.scheme != "s3" && p.scheme != "gs":
 		return Place{}, fmt.Errorf("%q: there is no store %q: write s3://BUCKET/KEY or gs://BUCKET/KEY", name, p.scheme)
-	case !bucketName.MatchString(p.bucket) || len(p.bucket) > 222 || strings.Trim(p.key, "/") == "" || u.User != nil || u.Fragment != "":
+	case !bucketName().MatchString(p.bucket) || len(p.bucket) > 222 || strings.Trim(p.key, "/") == "" || u.User != nil || u.Fragment != "":
 		return Place{}, fmt.Errorf("%q: write %s://BUCKET/KEY", name, p.scheme)
 	case slices.ContainsFunc(strings.Split(p.key, "/"), func(s string) bool { return s == "." || s == ".." }):
 		return Place{}, fmt.Errorf("%q: a key with . or .. between slashes leads to different objects with different tools", name)
@@ -74,7 +75,7 @@ func settings(query string) (url.Values, error) {
 		}
 		switch value := values[0]; name {
 		case "region":
-			if !regionName.MatchString(value) || len(value) > 63 {
+			if !regionName().MatchString(value) || len(value) > 63 {
 				return nil, fmt.Errorf("%q is no region", value)
 			}
 		case "anonymous", "use_path_style", "disable_https":

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 )
 
@@ -253,13 +253,13 @@ func sortNotes(notes []RowNote) {
 }
 
 // gceZone matches a zone of Compute Engine, which cannot be mistaken for one of EC2.
-var gceZone = regexp.MustCompile(`^([a-z]+-[a-z]+[0-9]+)-[a-z]$`)
+var gceZone = pattern.Of(`^([a-z]+-[a-z]+[0-9]+)-[a-z]$`)
 
 // RegionOf returns the region of a zone. On EC2 it is the words up to the first number ("us-west-1a", "us-west-2-lax-1a" and the bare
 // region "us-west-1" are in us-west-1, us-west-2 and us-west-1); on Compute Engine the zone without its letter ("us-central1-a" is in
 // us-central1).
 func RegionOf(zone string) (string, error) {
-	if found := gceZone.FindStringSubmatch(zone); found != nil {
+	if found := gceZone().FindStringSubmatch(zone); found != nil {
 		return found[1], nil
 	}
 	number := strings.IndexAny(zone, "0123456789")

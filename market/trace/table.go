@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // columnNames are the usual names of the columns, without case and punctuation. In some, region holds zones.
@@ -47,8 +48,8 @@ func (c columns) row(fields []string, line int, product string) row {
 const awsText = "SPOTPRICEHISTORY"
 
 var (
-	separatorLine = regexp.MustCompile(`^[|+\-:\s]*$`)
-	notInWords    = regexp.MustCompile(`[^a-z0-9]+`)
+	separatorLine = pattern.Of(`^[|+\-:\s]*$`)
+	notInWords    = pattern.Of(`[^a-z0-9]+`)
 )
 
 // readTable reads lines of fields: CSV with commas, semicolons or tabs, and the formats text and table of the AWS command line.
@@ -57,7 +58,7 @@ func readTable(in *bufio.Reader, c *collector) error {
 	first := firstLine(string(head))
 	_, below, _ := strings.Cut(string(head), first)
 	below = firstLine(below)
-	framed := strings.Contains(first, "|") && below != "" && separatorLine.MatchString(below) // psql's table format
+	framed := strings.Contains(first, "|") && below != "" && separatorLine().MatchString(below) // psql's table format
 	switch {
 	case first == "":
 		return errors.New("empty file")
@@ -125,7 +126,7 @@ func readAWS(in io.Reader, c *collector) error {
 		line := strings.TrimSpace(lines.Text())
 		var fields []string
 		switch {
-		case separatorLine.MatchString(line) || strings.HasPrefix(line, "NEXTTOKEN"):
+		case separatorLine().MatchString(line) || strings.HasPrefix(line, "NEXTTOKEN"):
 			continue
 		case strings.HasPrefix(line, awsText):
 			fields = strings.Split(line, "\t")[1:]
@@ -159,7 +160,7 @@ func readAWS(in io.Reader, c *collector) error {
 	return lines.Err()
 }
 
-func plainName(name string) string { return notInWords.ReplaceAllString(strings.ToLower(name), "") }
+func plainName(name string) string { return notInWords().ReplaceAllString(strings.ToLower(name), "") }
 
 // columnsOf finds the columns by their names or, if the first line has none, by the form of its fields.
 func columnsOf(fields []string) (at columns, named bool, err error) {
@@ -194,9 +195,9 @@ func columnsOf(fields []string) (at columns, named bool, err error) {
 }
 
 var (
-	typeShape    = regexp.MustCompile(`^[a-z][a-z0-9-]*\.[a-z0-9-]+$`)
-	priceShape   = regexp.MustCompile(`^\$?[0-9]*\.[0-9]+(e-?[0-9]+)?$`)
-	productShape = regexp.MustCompile(`(?i)^(linux|windows|suse|red hat)`)
+	typeShape    = pattern.Of(`^[a-z][a-z0-9-]*\.[a-z0-9-]+$`)
+	priceShape   = pattern.Of(`^\$?[0-9]*\.[0-9]+(e-?[0-9]+)?$`)
+	productShape = pattern.Of(`(?i)^(linux|windows|suse|red hat)`)
 )
 
 func columnsByShape(fields []string) map[string]int {
@@ -206,13 +207,13 @@ func columnsByShape(fields []string) map[string]int {
 		column := ""
 		_, zone := RegionOf(f)
 		switch {
-		case productShape.MatchString(f):
+		case productShape().MatchString(f):
 			column = "product"
 		case zone == nil:
 			column = "zone"
-		case priceShape.MatchString(f):
+		case priceShape().MatchString(f):
 			column = "price"
-		case typeShape.MatchString(f):
+		case typeShape().MatchString(f):
 			column = "instance_type"
 		default:
 			if _, err := parseTime(f); err != nil {

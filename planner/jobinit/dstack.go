@@ -2,9 +2,10 @@ package jobinit
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // dstack translates a task (dstack.ai/docs, *task*).
@@ -122,14 +123,14 @@ func (t *translator) dstackMachine(r map[string]any) (machines []map[string]any)
 	return machines
 }
 
-var ofSize = regexp.MustCompile(`^[0-9.]+ ?[KMGT]B`)
+var ofSize = pattern.Of(`^[0-9.]+ ?[KMGT]B`)
 
 // gpuParts parses dstack's short forms: A100, 24GB, A100:40GB:2, 1..8, 16GB..24GB.
 func (t *translator) gpuParts(text string) []string {
 	var name, memory, count string
 	for _, part := range strings.Split(strings.TrimSpace(text), ":") {
 		switch {
-		case ofSize.MatchString(part):
+		case ofSize().MatchString(part):
 			memory = strings.TrimSuffix(t.atLeast("resources.gpu", part), "+")
 		case part != "" && strings.Trim(part, "0123456789.") == "":
 			count = t.atLeast("resources.gpu", part)

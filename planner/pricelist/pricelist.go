@@ -13,13 +13,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tierml/tierml/internal/atomicfile"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/shapes"
 )
@@ -166,10 +166,10 @@ type row struct {
 var columns = []string{"region", "instance_type", "vcpu", "memory_gib", "linux_ondemand_usd_hour", "arch", "spot_usd_hour", "spot_from", "asked", "whole_list"}
 
 // safe matches provider and region names that can become a file's name.
-var safe = regexp.MustCompile(`^[a-z0-9-]+$`)
+var safe = pattern.Of(`^[a-z0-9-]+$`)
 
 func (b *Book) path() string {
-	if b.Folder == "" || !safe.MatchString(b.Provider) || !safe.MatchString(b.Region) {
+	if b.Folder == "" || !safe().MatchString(b.Provider) || !safe().MatchString(b.Region) {
 		return ""
 	}
 	return filepath.Join(b.Folder, b.Provider+"-"+b.Region+".csv")

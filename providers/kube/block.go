@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/shapes"
 	"github.com/tierml/tierml/providers"
@@ -96,7 +96,7 @@ var Terms = config.Provider{
 	},
 }
 
-var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var objectName = pattern.Of(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Check checks what is specific to Kubernetes.
 func (b *Block) Check(c *config.Checker) {
@@ -109,7 +109,7 @@ func (b *Block) Check(c *config.Checker) {
 	c.File("kubeconfig", &b.Kubeconfig)
 	c.File("prices", &b.Prices)
 	for _, f := range []struct{ field, value string }{{"namespace", b.Namespace}, {"service_account", b.ServiceAccount}, {"priority_class", b.PriorityClass}, {"queue", b.Queue}} {
-		if f.value != "" && !objectName.MatchString(f.value) {
+		if f.value != "" && !objectName().MatchString(f.value) {
 			c.Fault(f.field, `"`+f.value+`" is not the name of an object`, "write small letters, digits and dashes, at most 63")
 		}
 	}
@@ -152,7 +152,7 @@ func (b *Block) MachineSize() market.InstanceType {
 // gpus is the extended resource of NVIDIA's device plugin.
 const gpus = "nvidia.com/gpu"
 
-var extended = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+var extended = pattern.Of(`^[a-z0-9][a-z0-9.-]*/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 // size sets a pod's vCPUs and memory from the smallest type that the job names, if all are known without calling a
 // cloud. The rest is left to the node: the kubelet's reserve and its daemons.
@@ -197,7 +197,7 @@ func (b *Block) checkResources(c *config.Checker) {
 		}
 	}
 	for name, n := range b.Resources { // any order: each is checked alone
-		if n < 1 || !extended.MatchString(name) || strings.Contains(name, "kubernetes.io/") {
+		if n < 1 || !extended().MatchString(name) || strings.Contains(name, "kubernetes.io/") {
 			c.Fault("resources", fmt.Sprintf("%s: %d is no extended resource", name, n), "write such as "+gpus+": 1; cpu, memory and disk are fields of their own")
 		}
 	}

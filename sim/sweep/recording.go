@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 )
@@ -21,7 +21,7 @@ const SpotShare = 0.3
 var ErrNoPool = errors.New("name its pool, as ZONE/TYPE")
 
 // recordedOn finds a date in a path, as SkyPilot's folders have it: aws-02-15-2023.
-var recordedOn = regexp.MustCompile(`\d\d-\d\d-\d{4}`)
+var recordedOn = pattern.Of(`\d\d-\d\d-\d{4}`)
 
 // ReadRecording reads a recording of availability in SkyPilot's form. Its pool is taken from the file's name, or given
 // as ZONE/TYPE. Without recorded prices, spot machines cost a share of the on-demand price.
@@ -37,7 +37,7 @@ func ReadRecording(file, pool string, spotShare float64) (r Recording, err error
 		r.Type.OnDemand = market.Dollar // costs are in hours on demand
 	}
 	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	if at, err := time.Parse("01-02-2006", recordedOn.FindString(file)); err == nil {
+	if at, err := time.Parse("01-02-2006", recordedOn().FindString(file)); err == nil {
 		begin = at
 	}
 	f, err := os.Open(file)

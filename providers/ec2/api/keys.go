@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -20,7 +20,7 @@ import (
 const keyLife = 3600 // seconds
 
 // notInSession matches what a session's name may not contain.
-var notInSession = regexp.MustCompile(`[^\w+=,.@-]+`)
+var notInSession = pattern.Of(`[^\w+=,.@-]+`)
 
 // RunKeys returns credentials of Config.StoreRole that are limited to one run's objects, which are below a folder. False: no role is
 // configured.
@@ -55,7 +55,7 @@ func runKeys(ctx context.Context, service *sts.Client, role, run string, folder 
 	if err != nil {
 		return keys, true, err
 	}
-	session := notInSession.ReplaceAllString(run, "-")
+	session := notInSession().ReplaceAllString(run, "-")
 	out, err := service.AssumeRole(ctx, &sts.AssumeRoleInput{
 		RoleArn: &role, RoleSessionName: aws.String(session[:min(len(session), 64)]), Policy: &policy, DurationSeconds: aws.Int32(keyLife),
 	})

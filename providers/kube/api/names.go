@@ -3,10 +3,10 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/tierml/tierml/internal/cloudname"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )
@@ -52,12 +52,12 @@ func launchName(cluster, run, token string) string {
 
 func podName(launch string, number int) string { return fmt.Sprintf("%s-%d", launch, number) }
 
-var labelText = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+var labelText = pattern.Of(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
 // labelValue returns a text unchanged if it is a valid label value; otherwise a similar value that no other text
 // yields.
 func labelValue(text string) string {
-	if labelText.MatchString(text) {
+	if labelText().MatchString(text) {
 		return text
 	}
 	return cloudname.Slug(text, readable) + "-" + cloudname.Digest(10, text)

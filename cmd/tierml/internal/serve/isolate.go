@@ -17,7 +17,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,6 +31,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/confine"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager"
 )
@@ -181,7 +181,7 @@ func argsOf(server *cobra.Command) (args []string, err error) {
 }
 
 // plainGroup is a group's name that can be a folder's.
-var plainGroup = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+var plainGroup = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // openGroups creates each group's user and directory.
 func openGroups(o serverOptions) (all []*groupServer, err error) {
@@ -214,7 +214,7 @@ func openGroups(o serverOptions) (all []*groupServer, err error) {
 	}
 	groupOf, users := map[access.Sum]string{}, map[int]string{}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		if !plainGroup.MatchString(name) {
+		if !plainGroup().MatchString(name) {
 			return nil, fmt.Errorf("%s: with --isolate a group has a folder named after it, and %q cannot be one", o.groupFile, name)
 		}
 		for _, sums := range groups[name].Tokens {

@@ -191,6 +191,10 @@ func (s *Settings) place(one setting) string {
 
 // check finds settings in the file that do not exist.
 func (s *Settings) check(root *cobra.Command) error {
+	keys := s.Viper.AllKeys()
+	if len(keys) == 0 {
+		return nil // the usual case, in which the flags of all commands need not be listed
+	}
 	known := map[string]bool{}
 	var names []string
 	for _, cmd := range everyCommand(root) {
@@ -202,7 +206,7 @@ func (s *Settings) check(root *cobra.Command) error {
 		}
 	}
 	var errs []error
-	for _, key := range s.Viper.AllKeys() {
+	for _, key := range keys {
 		if !known[key] {
 			instead := ""
 			if near := spelling.Nearest(key, names); near != "" {
