@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tierml/tierml/ps"
@@ -415,29 +416,31 @@ func TestAheadIsBounded(t *testing.T) {
 
 // However many reads wait, they use no memory for their answers.
 func TestWaitingReadsTakeLittle(t *testing.T) {
-	schema := ps.Schema{Tables: []ps.Table{{Name: "wide", Rows: 1000, Cols: 16 << 10}}, Partitions: 2, Splits: 2, Deterministic: true}
-	s, _, end := serving(schema, slog.New(slog.DiscardHandler))
-	defer end()
-	var keys []ps.Key
-	for row := range ps.RowID(1000) {
-		if k := (ps.Key{Row: row}); schema.PartitionOf(k) == 0 && len(keys) < 200 {
-			keys = append(keys, k)
+	synctest.Test(t, func(t *testing.T) {
+		schema := ps.Schema{Tables: []ps.Table{{Name: "wide", Rows: 1000, Cols: 16 << 10}}, Partitions: 2, Splits: 2, Deterministic: true}
+		s, _, end := serving(schema, slog.New(slog.DiscardHandler))
+		defer end()
+		var keys []ps.Key
+		for row := range ps.RowID(1000) {
+			if k := (ps.Key{Row: row}); schema.PartitionOf(k) == 0 && len(keys) < 200 {
+				keys = append(keys, k)
+			}
 		}
-	}
-	before := heap()
-	ctx, cancel := context.WithCancel(context.Background())
-	var waiting sync.WaitGroup
-	for range 150 { // of 13 MB each
-		waiting.Go(func() {
-			wire.Release(s.Handle(ctx, 1, &wire.Read{Clock: 2, Groups: []wire.KeyGroup{{Partition: 0, Keys: len(keys)}}, Keys: keys}))
-		})
-	}
-	time.Sleep(50 * time.Millisecond) // most wait by then; the rest use no more
-	if took := int64(heap()) - int64(before); took > 64<<20 {
-		t.Errorf("150 reads that wait took %d MB", took>>20)
-	}
-	cancel()
-	waiting.Wait()
+		before := heap()
+		ctx, cancel := context.WithCancel(context.Background())
+		var waiting sync.WaitGroup
+		for range 150 { // of 13 MB each
+			waiting.Go(func() {
+				wire.Release(s.Handle(ctx, 1, &wire.Read{Clock: 2, Groups: []wire.KeyGroup{{Partition: 0, Keys: len(keys)}}, Keys: keys}))
+			})
+		}
+		synctest.Wait() // all wait
+		if took := int64(heap()) - int64(before); took > 64<<20 {
+			t.Errorf("150 reads that wait took %d MB", took>>20)
+		}
+		cancel()
+		waiting.Wait()
+	})
 }
 
 // lines counts log lines.
