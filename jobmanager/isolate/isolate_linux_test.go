@@ -1,4 +1,4 @@
-package serve
+package isolate
 
 import (
 	"net"
