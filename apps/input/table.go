@@ -30,8 +30,9 @@ type TableColumn struct {
 	Name string
 	// Words are the distinct words of a column of words, sorted; empty for a column of numbers. A cell's value is the
 	// word's index here.
-	Words []string
-	Cells int // number of non-empty cells
+	Words    []string
+	Cells    int  // number of non-empty cells
+	DayFirst bool // its dates with slashes begin with the day
 }
 
 // TableOptions supplies what a file does not contain.
@@ -52,6 +53,7 @@ const (
 	Numbers
 	Words
 	Unused
+	DaysFirst // numbers, whose dates with slashes begin with the day
 )
 
 // maxWords is the most distinct words in a column: with more, it is free text, not a category.
@@ -88,6 +90,9 @@ func (o TableOptions) read(name string, r io.Reader, maxBad int, limit int64) (T
 		if t.lack > 0 {
 			err = fmt.Errorf("%s: no row has a %s, which is to be predicted", name, o.Needed)
 		}
+	}
+	if err == nil {
+		err = t.dateFault()
 	}
 	if err == nil {
 		err = t.flush()
@@ -130,6 +135,7 @@ type columnReader struct {
 	spaces int            // in distinct words
 	cells  int
 	number *numberForm
+	dates  dateColumn
 
 	unnamed bool
 }
@@ -357,7 +363,9 @@ func (t *tableReader) begin(names []string) error {
 		}
 		switch c.name = name; c.use {
 		case Numbers:
-			c.kind = numbers
+			c.kind, c.dates.order = numbers, monthFirst
+		case DaysFirst:
+			c.kind, c.dates.order = numbers, dayFirst
 		case Words:
 			c.kind = words
 		}
@@ -373,6 +381,20 @@ func (t *tableReader) begin(names []string) error {
 	return nil
 }
 
+// dateFault is the fault of the first column whose dates with slashes cannot be read.
+func (t *tableReader) dateFault() error {
+	for i := range t.columns {
+		c := &t.columns[i]
+		if c.kind != numbers || c.use == Unused || t.options.Use != nil {
+			continue
+		}
+		if fault := c.dates.fault(c.name); fault != "" {
+			return fmt.Errorf("%s: column %d (%s) %s", t.name, i+1, c.name, fault)
+		}
+	}
+	return nil
+}
+
 // columnNamed reports whether a column before has this name.
 func (t *tableReader) columnNamed(name string) bool {
 	return slices.ContainsFunc(t.columns, func(c columnReader) bool { return c.name == name })
@@ -381,7 +403,7 @@ func (t *tableReader) columnNamed(name string) bool {
 // add adds a row, or returns the reason why it does not.
 func (t *tableReader) add(fields []string) (reason string) {
 	for i, field := range fields {
-		if t.row[i], reason = t.columns[i].parse(strings.TrimSpace(field)); reason != "" {
+		if t.row[i], reason = t.columns[i].parse(strings.TrimSpace(field), t.rows); reason != "" {
 			if t.rows == 0 && t.options.Use == nil && strings.Contains(reason, notNumber) {
 				reason += "; a second line of names or units must go"
 			}
@@ -422,7 +444,10 @@ func (t *tableReader) table() Table {
 			continue
 		}
 		place[i] = len(table.Columns)
-		column := TableColumn{Name: c.name, Cells: c.cells}
+		column := TableColumn{Name: c.name, Cells: c.cells, DayFirst: c.kind == numbers && c.dates.order == dayFirst}
+		if column.DayFirst {
+			t.notes = append(t.notes, fmt.Sprintf("column %q: its dates begin with the day", c.name))
+		}
 		if c.kind == words {
 			column.Words = slices.Sorted(maps.Keys(c.places))
 			sorted[i] = make([]float32, len(column.Words))
@@ -447,6 +472,8 @@ func (t *tableReader) table() Table {
 			}
 			if places := sorted[i]; places != nil {
 				value = places[int(value)]
+			} else if dates := &t.columns[i].dates; dates.order == dayFirst && dates.unclear > 0 && row < dates.until {
+				value = exchanged(value)
 			}
 			table.Index[kept], table.Value[kept] = uint32(place[i]), value
 			kept++
@@ -487,7 +514,8 @@ func (t *tableReader) stays(i int, table *Table) bool {
 	return false
 }
 
-func (c *columnReader) parse(field string) (value float32, reason string) {
+// parse returns the value of a cell in the row of this number.
+func (c *columnReader) parse(field string, row int) (value float32, reason string) {
 	if c.use == Unused || c.text || missing(field) || c.kind == numbers && field == nothing {
 		return float32(math.NaN()), ""
 	}
@@ -499,7 +527,14 @@ func (c *columnReader) parse(field string) (value float32, reason string) {
 		return c.word(field)
 	}
 	c.kind = numbers
-	x, number := c.number.parse(field)
+	x, number, reason := c.dates.parse(field, row)
+	if reason != "" {
+		return 0, reason
+	}
+	if !number {
+		x, number = c.number.parse(field)
+		c.dates.others = c.dates.others || c.dates.order == unknownOrder
+	}
 	switch {
 	case !number:
 		if reason := c.number.reason(field); reason != "" {

@@ -332,13 +332,6 @@ func plainNumber(field string) string {
 	return field
 }
 
-// dateForms are the notations of dates; 3/4/2024 has the month first, 3-4-2024 the day.
-var dateForms = []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00",
-	"2006-01-02 15:04:05 UTC", "20060102T150405", "20060102T150405Z07:00", time.ANSIC, time.RFC1123Z, "Mon, 02 Jan 2006 15:04:05 GMT",
-	"2006/1/2", "2.1.2006", "1/2/2006", "1/2/2006 15:04", "1/2/2006 15:04:05", "1/2/2006 3:04:05 PM", "1/2/2006 3:04 PM", "1/2/06", "1/2/06 15:04",
-	"2-1-2006", "2-1-2006 15:04", "2-Jan-2006", "2-Jan-06", "2 Jan 2006", "Jan 2, 2006", "2 January 2006", "January 2, 2006",
-	"2006-01", "Jan-2006", "Jan 2006", "January 2006"} // the last are months, which begin on their first day
-
 // parse parses a number, an amount of money, a percentage, a date (as days since 1970) or a time (as a part of the day).
 func (f *numberForm) parse(field string) (x float64, ok bool) {
 	x, err := strconv.ParseFloat(field, 32)
@@ -364,7 +357,7 @@ func (f *numberForm) parse(field string) (x float64, ok bool) {
 		}
 	}
 	if at, is := parseDate(field); is {
-		return float64(at.Unix()) / (24 * 60 * 60), true
+		return daysSince1970(at), true
 	}
 	for _, form := range []string{"15:04", time.TimeOnly, "3:04 PM", "3:04:05 PM"} {
 		if at, err := time.Parse(form, field); err == nil {
@@ -374,24 +367,13 @@ func (f *numberForm) parse(field string) (x float64, ok bool) {
 	return 0, false
 }
 
-func parseDate(field string) (at time.Time, is bool) {
-	for _, form := range dateForms {
-		if at, err := time.Parse(form, field); err == nil {
-			return at, true
-		}
-	}
-	return at, false
-}
-
 // reason explains an ambiguous number or an impossible date; empty = it is neither.
 func (f *numberForm) reason(field string) string {
 	switch {
 	case decimalComma().MatchString(field):
 		return fmt.Sprintf("%q may be a number with a comma for its point: write it as 1234.5", field)
 	case slashed().MatchString(field):
-		return fmt.Sprintf("%q is not month/day/year: write dates as 2024-02-13, as by `sed -E 's#([0-9]+)/([0-9]+)/([0-9]{4})#\\3-\\2-\\1#g' OLD >NEW`", field)
+		return fmt.Sprintf("%q is not a date", field)
 	}
 	return ""
 }
-
-var slashed = pattern.Of(`^[0-9]{1,2}/[0-9]{1,2}/([0-9]{4}|[0-9]{2})\b`)

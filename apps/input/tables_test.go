@@ -165,9 +165,9 @@ func TestReadTable(t *testing.T) {
 		TableColumn
 		values []float32
 	}{
-		{TableColumn{"age", nil, 3}, []float32{41, nan, 7, 8}},
-		{TableColumn{"town", []string{"bath", "york"}, 3}, []float32{1, 0, nan, 0}},
-		{TableColumn{"income", nil, 3}, []float32{1.5, -2, nan, 1000}},
+		{TableColumn{"age", nil, 3, false}, []float32{41, nan, 7, 8}},
+		{TableColumn{"town", []string{"bath", "york"}, 3, false}, []float32{1, 0, nan, 0}},
+		{TableColumn{"income", nil, 3, false}, []float32{1.5, -2, nan, 1000}},
 	} {
 		same := slices.EqualFunc(valuesOf(got, i), want.values, func(a, b float32) bool { return a == b || a != a && b != b })
 		if !reflect.DeepEqual(got.Columns[i], want.TableColumn) || !same {
@@ -256,7 +256,7 @@ func TestReadTableErrors(t *testing.T) {
 		"a,b\nK\xf6ln,1\n":                `f:2: column 1 (a): "K\xf6ln" is not text in UTF-8: save it so`,
 		"@relation iris\n@data\n5.1,a\n":  "f: it is an ARFF file",
 		"a,b\n\"x\ny\",1,3\n":             "f:2: 3 columns",
-		"a,b\n1/2/24,1\n23/11/24,2\n":     `f:3: column 1 (a): "23/11/24" is not month/day/year: write dates as 2024-02-13`,
+		"a,b\n1/2/24,1\n23/11/24,2\n":     `f:3: column 1 (a): "23/11/24" may begin with a year or a day: write dates as 2024/4/13`,
 		"a,b\n1,'x, y'\n":                 "f:2: 3 columns, the header has 2; quotes are \", not ': `python3 -c",
 		"a,b\nkg,m\n1,2\n":                `f:2: column 1 (a): "kg" is not a number, as the column's other fields are: leave it empty if nothing is known; train.ignore leaves a column out, train.max_bad_lines bad lines; a second line`,
 		"| a | b |\n|---|:-:|\n| 1 | 2 |": "f: it is a table drawn with bars",

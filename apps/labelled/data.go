@@ -42,6 +42,8 @@ type Column struct {
 	Name string `json:"name"`
 	// Words are a word column's words, sorted. A value is an index into the list.
 	Words []string `json:"words,omitempty"`
+	// DayFirst means that dates such as 3/4/2024 begin with the day.
+	DayFirst bool `json:"day_first,omitempty"`
 	// Values are the different numbers of a column of numbers, ascending, if there are at most MaxClasses.
 	Values []float64 `json:"values,omitempty"`
 	// Counts are how many training examples have each of Words or Values.

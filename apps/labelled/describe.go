@@ -17,6 +17,8 @@ const (
 const (
 	metadataBase    = "base"    // "0": indices of LIBSVM count from 0
 	metadataColumns = "columns" // of a table without a line of names, as a JSON list
+	// metadataDays are the columns whose dates with slashes begin with the day, as a JSON list.
+	metadataDays = "day_first"
 )
 
 // Describe adds to a model file what is needed to encode examples as the model was trained on: "unit", by which raw values of LIBSVM files
@@ -36,6 +38,15 @@ func (t *Task) Describe(m *model.Model) {
 	}
 	if len(t.Data.Headerless) > 0 {
 		m.Metadata[metadataColumns] = list(t.Data.Headerless)
+	}
+	var days []string
+	for _, c := range t.Data.Columns {
+		if c.DayFirst {
+			days = append(days, c.Name)
+		}
+	}
+	if len(days) > 0 {
+		m.Metadata[metadataDays] = list(days)
 	}
 	m.Metadata["features"] = list(t.Names())
 	means, scales := make([]float32, t.Inputs), make([]float32, t.Inputs)

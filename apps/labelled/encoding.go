@@ -28,6 +28,7 @@ type Encoding struct {
 
 	zeroBased  bool     // LIBSVM
 	headerless []string // columns of a table whose first line does not name them
+	dayFirst   []string // columns whose dates with slashes begin with the day
 }
 
 // NewEncoding reads the encoding of a model with this number of inputs.
@@ -47,6 +48,11 @@ func NewEncoding(m model.Model, inputs int) (*Encoding, error) {
 	if columns := m.Metadata[metadataColumns]; columns != "" {
 		if err := json.Unmarshal([]byte(columns), &e.headerless); err != nil {
 			return nil, fmt.Errorf("the model's columns: %w", err)
+		}
+	}
+	if days := m.Metadata[metadataDays]; days != "" {
+		if err := json.Unmarshal([]byte(days), &e.dayFirst); err != nil {
+			return nil, fmt.Errorf("the model's columns of dates: %w", err)
 		}
 	}
 	if !isTable {
@@ -102,6 +108,9 @@ func (e *Encoding) Read(in apps.Input) (examples *Examples, labels []string, bad
 
 // use returns how the model uses a table's column: as an input, as the target, or not at all.
 func (e *Encoding) use(name string) input.Use {
+	if slices.Contains(e.dayFirst, name) {
+		return input.DaysFirst
+	}
 	if _, is := e.features[name]; is {
 		return input.Numbers
 	}

@@ -402,6 +402,24 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
+// A file to predict has dates in the order of the training data, even if it does not show one.
+func TestEncodingKeepsTheOrderOfDates(t *testing.T) {
+	for date, want := range map[string]string{"13/1/2024": "2/1/2024", "1/13/2024": "1/2/2024"} {
+		_, dataset := prepare(t, "at,y\n"+date+",1\n"+want+",2\n", apps.Cut{Splits: 1})
+		task, err := Regression(dataset, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := model.Model{Metadata: map[string]string{}}
+		task.Describe(&m)
+		slashes, _ := encoded(t, m, task.Inputs, "at,other\n"+want+",5\n")
+		iso, _ := encoded(t, m, task.Inputs, "at,other\n2024-01-02,5\n")
+		if !slices.Equal(slashes, iso) {
+			t.Errorf("%s: %v, want %v", want, slashes, iso)
+		}
+	}
+}
+
 // Numbered features beyond the model's are ignored, and images need no labels.
 func TestEncodingOfNumberedFeatures(t *testing.T) {
 	_, dataset := prepare(t, "1 1:1 2:3\n-1 1:2\n", apps.Cut{Splits: 1})

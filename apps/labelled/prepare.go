@@ -289,7 +289,7 @@ func readTable(in apps.Input, r io.Reader, how reading) (*source, error) {
 	}
 	s.data.Headerless, s.texts = file.Headerless, file.Texts
 	for _, c := range file.Columns {
-		s.data.Columns = append(s.data.Columns, Column{Name: c.Name, Words: c.Words, Missing: int64(file.Rows - c.Cells)})
+		s.data.Columns = append(s.data.Columns, Column{Name: c.Name, Words: c.Words, DayFirst: c.DayFirst, Missing: int64(file.Rows - c.Cells)})
 	}
 	return s, nil
 }
