@@ -236,6 +236,7 @@ func (r *session) hostsBrain(history map[market.Pool]*market.History) (*hosts.Br
 		Patience: job.Hosts.Wait, KeepEmpty: job.Hosts.Keep, Loss: job.Hosts.LossLimit,
 		Past: r.cfg.Past, Lines: r.cfg.Hosts.Lines, Bills: r.cfg.Hosts.Bills,
 	}
+	c.Reliable.Type.Bandwidth = r.network(choice.Reliable.Type)
 	if r.outlived() {
 		c.AskAgain = settings.Market(askAgain)
 	}

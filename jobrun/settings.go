@@ -193,7 +193,7 @@ func (r *session) startDetails() (json.RawMessage, error) {
 	}
 	for _, t := range r.types() {
 		d.Machines = append(d.Machines, journal.MachineType{
-			Name: t.Name, VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, OnDemand: t.OnDemand.String(), FLOPS: r.flops(t),
+			Name: t.Name, VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, OnDemand: t.OnDemand.String(), FLOPS: r.flops(t), Network: r.network(t),
 		})
 	}
 	for _, p := range choice.Pools {
@@ -221,6 +221,16 @@ func zoneIDs(all map[string]string, choice planner.Resolved) map[string]string {
 		return nil
 	}
 	return ids
+}
+
+// network returns the capacity of a shared host's network link, in bytes per second; 0 = unknown. Hosts that are processes of this computer
+// have no link, unless the file says otherwise.
+func (r *session) network(t market.InstanceType) float64 {
+	job := r.cfg.Job
+	if r.cfg.Hosts == nil || job.Cloud == config.CloudLocal && !job.Written("reliable.bandwidth") {
+		return 0
+	}
+	return t.Bandwidth
 }
 
 // types lists all types that the run may use, each once, in order of first use.

@@ -8,11 +8,13 @@ import (
 )
 
 // Profile is the load of serving a job's model (Parameter Service, section 3.2): the length of a clock, D_j, and for each partition the
-// time per clock in which its owner adds up and folds contributions, e_t. Both are in wall-clock time, so that on a busy host they are
-// longer than alone.
+// time per clock in which its owner adds up and folds contributions, e_t, and the bytes that the owner receives and sends. Times are in
+// wall-clock time, so that on a busy host they are longer than alone.
 type Profile struct {
-	Clock   time.Duration   `json:"clock_ns"`   // the median
-	Serving []time.Duration `json:"serving_ns"` // Index: ps.Partition
+	Clock   time.Duration   `json:"clock_ns"`           // the median
+	Serving []time.Duration `json:"serving_ns"`         // Index: ps.Partition
+	In      []int64         `json:"bytes_in,omitempty"` // per clock, by partition; nil = unknown
+	Out     []int64         `json:"bytes_out,omitempty"`
 }
 
 // Known reports whether there is a profile.
@@ -36,7 +38,7 @@ func (p Profile) Cores() float64 {
 
 // Equal reports whether two profiles are the same.
 func (p Profile) Equal(o Profile) bool {
-	return p.Clock == o.Clock && slices.Equal(p.Serving, o.Serving)
+	return p.Clock == o.Clock && slices.Equal(p.Serving, o.Serving) && slices.Equal(p.In, o.In) && slices.Equal(p.Out, o.Out)
 }
 
 // Served is a job's occasional report about its servers to the placer of jobs on shared machines.
@@ -62,8 +64,16 @@ const notable = 0.25
 
 // near reports whether two profiles call for the same decisions.
 func (p Profile) near(o Profile) bool {
-	close := func(a, b time.Duration) bool { return float64(max(a, b)) <= (1+notable)*float64(min(a, b)) }
-	return p.Known() == o.Known() && len(p.Serving) == len(o.Serving) && close(p.Clock, o.Clock) && close(p.Whole(), o.Whole())
+	close := func(a, b int64) bool { return float64(max(a, b)) <= (1+notable)*float64(min(a, b)) }
+	return p.Known() == o.Known() && len(p.Serving) == len(o.Serving) && close(int64(p.Clock), int64(o.Clock)) && close(int64(p.Whole()), int64(o.Whole())) &&
+		close(sum(p.In), sum(o.In)) && close(sum(p.Out), sum(o.Out))
+}
+
+func sum(all []int64) (sum int64) {
+	for _, n := range all {
+		sum += n
+	}
+	return sum
 }
 
 // Sizes of a window, in clocks.
@@ -80,11 +90,15 @@ type Profiler struct {
 	odd     bool // the last window differed notably
 	lengths []time.Duration
 	served  []ps.Serving // Index: Partition; since the last profile
+	carried []carried    // the same
 }
+
+// carried is what a partition's owner received and sent for it.
+type carried struct{ in, out, clocks int64 }
 
 // NewProfiler returns a profiler for a job with this many partitions and its profile so far; the zero Profile = none.
 func NewProfiler(partitions int, known Profile) *Profiler {
-	return &Profiler{known: known, served: make([]ps.Serving, partitions)}
+	return &Profiler{known: known, served: make([]ps.Serving, partitions), carried: make([]carried, partitions)}
 }
 
 // Profile returns the last that was notably different.
@@ -95,6 +109,25 @@ func (p *Profiler) Served(s ps.Serving) {
 	if int(s.Partition) < len(p.served) && s.Took >= 0 && s.Clocks >= 0 {
 		p.served[s.Partition].Took += s.Took
 		p.served[s.Partition].Clocks += s.Clocks
+	}
+}
+
+// Carried adds the bytes that a machine received and sent while it served these partitions and no others. A machine does not measure them
+// by partition: each has its share of the time that serving took.
+func (p *Profiler) Carried(served []ps.Serving, in, out int64) {
+	var whole time.Duration
+	for _, s := range served {
+		if int(s.Partition) >= len(p.carried) || s.Took < 0 || s.Clocks < 0 {
+			return
+		}
+		whole += s.Took
+	}
+	if whole == 0 || in < 0 || out < 0 {
+		return
+	}
+	for _, s := range served {
+		part, c := float64(s.Took)/float64(whole), &p.carried[s.Partition]
+		c.in, c.out, c.clocks = c.in+int64(part*float64(in)), c.out+int64(part*float64(out)), c.clocks+s.Clocks
 	}
 }
 
@@ -118,6 +151,7 @@ func (p *Profiler) Clock(length time.Duration) (news bool) {
 	for i, s := range p.served {
 		now.Serving[i] = s.Took / time.Duration(s.Clocks)
 	}
+	now.In, now.Out = p.bytes()
 	p.begin()
 	if now.near(p.known) || p.known.Known() && !p.odd { // one window alone says little: tiny clocks vary when the computer is busy
 		p.odd = !now.near(p.known)
@@ -127,8 +161,23 @@ func (p *Profiler) Clock(length time.Duration) (news bool) {
 	return true
 }
 
+// bytes returns the bytes per clock of the window, or those known so far if some partition moved too often to be measured.
+func (p *Profiler) bytes() (in, out []int64) {
+	if slices.ContainsFunc(p.carried, func(c carried) bool { return c.clocks < leastServed }) {
+		return p.known.In, p.known.Out
+	}
+	for _, c := range p.carried {
+		in, out = append(in, c.in/c.clocks), append(out, c.out/c.clocks)
+	}
+	if sum(in)+sum(out) == 0 {
+		return nil, nil // nothing crossed a network
+	}
+	return in, out
+}
+
 // begin begins a window.
 func (p *Profiler) begin() {
 	p.lengths = p.lengths[:0]
 	clear(p.served)
+	clear(p.carried)
 }

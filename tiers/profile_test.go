@@ -56,6 +56,41 @@ func TestProfileFollowsWhatIsMeasured(t *testing.T) {
 	}
 }
 
+// A machine's bytes are divided among its partitions by the time that serving them takes, and a change of them alone is news.
+func TestProfileCountsBytes(t *testing.T) {
+	p := NewProfiler(3, Profile{})
+	took := []time.Duration{10 * time.Millisecond, 30 * time.Millisecond, 20 * time.Millisecond}
+	window := func(each int64) (news int) {
+		for range profiled {
+			for _, of := range [][]ps.Partition{{0, 1}, {2}} { // of two machines
+				var served []ps.Serving
+				for _, id := range of {
+					served = append(served, ps.Serving{Partition: id, Took: took[id], Clocks: 1})
+				}
+				p.Carried(served, 4*each, 8*each)
+				p.Carried(append(served, ps.Serving{Partition: 9, Took: time.Second, Clocks: 1}), 1<<40, 1<<40) // a node's false reports do no harm
+				p.Carried(served, -1<<40, 1<<40)
+			}
+			news += clocks(p, 1, time.Second, took)
+		}
+		return news
+	}
+	if n := window(1000); n != 1 || !slices.Equal(p.Profile().In, []int64{1000, 3000, 4000}) || !slices.Equal(p.Profile().Out, []int64{2000, 6000, 8000}) {
+		t.Fatalf("%d profiles: %+v", n, p.Profile())
+	}
+	if n := window(1200) + window(1200); n != 0 {
+		t.Errorf("%d profiles after a fifth more", n)
+	}
+	if n := window(2000) + window(2000); n != 1 || p.Profile().Out[2] != 16000 {
+		t.Errorf("%d profiles after twice the bytes: %+v", n, p.Profile())
+	}
+	was := p.Profile()
+	took[0] *= 5
+	if n := clocks(p, 2*profiled, time.Second, took); n != 1 || !slices.Equal(p.Profile().In, was.In) {
+		t.Errorf("%d profiles of clocks in which no machine kept its partitions: %+v", n, p.Profile())
+	}
+}
+
 // An agent that does not measure leaves the job without a profile, and the profiler's list does not grow.
 func TestNoProfileWithoutEveryPartition(t *testing.T) {
 	p := NewProfiler(2, Profile{})

@@ -87,7 +87,7 @@ func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
 		}
 	}
 	there := b.staying(tier)
-	cores := coresOf(there)
+	has := capacities(there)
 	suits := func(s *Slot, host step.ID) bool {
 		wanted := func(id step.ID) bool {
 			to := b.hosts[id]
@@ -96,7 +96,7 @@ func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
 		if to := b.measured[s.Job].to; tier == step.Reliable && slices.ContainsFunc(to, wanted) {
 			return slices.Contains(to, host) && wanted(host)
 		}
-		return tier != step.Reliable || now.Sub(s.Asked) >= b.rules.Insist || b.bearable(cores, s, host)
+		return tier != step.Reliable || now.Sub(s.Asked) >= b.rules.Insist || b.bearable(has, s, host)
 	}
 	offer := b.rules.Offers[tier]
 	return b.packed(append(waiting, more...), there, suits, offer.Least, max(offer.Most-len(there), 0))
@@ -104,28 +104,28 @@ func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
 
 // bearable reports whether no job on a reliable host would lose more than the limit after one more slot there, over which the job's
 // partitions would be spread, too. A job that is not measured yet is measured where serving takes less than half of a host, if necessary on
-// a host of its own (section 3.3.1, temporary aggregators): there sharing costs it nothing.
-func (b *Book) bearable(cores map[step.ID]float64, s *Slot, host step.ID) bool {
+// a host of its own (section 3.3.1, temporary aggregators): there sharing costs it nothing. An overloaded host is no relief for its own job.
+func (b *Book) bearable(has map[step.ID]Load, s *Slot, host step.ID) bool {
 	others := slices.ContainsFunc(b.On(host), func(o *Slot) bool { return o.Job != s.Job && b.measured[o.Job].profile.Known() })
 	switch {
-	case !others:
+	case !others && !b.neighbours(s.Job, host):
 		return true
 	case !b.measured[s.Job].profile.Known():
-		t := tenants(b.live, b.measured, cores, b.rules.Loss)
-		return t.load[host] < cores[host]/2
+		t := tenants(b.live, b.measured, has, b.rules.Loss)
+		return !others || t.shareAt(host) < 0.5
 	}
-	t := b.spread(cores, s.Job, append(slices.Clone(b.live), &Slot{Job: s.Job, Host: host}))
+	t := b.spread(has, s.Job, append(slices.Clone(b.live), &Slot{Job: s.Job, Host: host}))
 	return t.lossAt(host) <= b.rules.Loss
 }
 
 // tenancy returns the present state on the reliable hosts that stay.
 func (b *Book) tenancy() tenancy {
-	return tenants(b.live, b.measured, coresOf(b.staying(step.Reliable)), b.rules.Loss)
+	return tenants(b.live, b.measured, capacities(b.staying(step.Reliable)), b.rules.Loss)
 }
 
 // spread returns the state after spreading a job's partitions evenly over its reliable slots among these.
-func (b *Book) spread(cores map[step.ID]float64, job string, slots []*Slot) tenancy {
+func (b *Book) spread(has map[step.ID]Load, job string, slots []*Slot) tenancy {
 	spread := maps.Clone(b.measured)
 	spread[job] = measured{profile: b.measured[job].profile}
-	return tenants(slots, spread, cores, b.rules.Loss)
+	return tenants(slots, spread, has, b.rules.Loss)
 }

@@ -29,6 +29,105 @@ func served(id string, cores float64) *hoststest.Job {
 	return j
 }
 
+// carries gives a job's serving these bytes per second in each direction.
+func carries(j *hoststest.Job, in, out float64) *hoststest.Job {
+	each := func(rate float64) []int64 {
+		return slices.Repeat([]int64{int64(rate * j.Profile.Clock.Seconds() / 8)}, 8)
+	}
+	j.Profile.In, j.Profile.Out = each(in), each(out)
+	return j
+}
+
+// Jobs whose cores one host has share it only if its network can carry them, too. Each direction counts by itself.
+func TestTheNetworkLimitsSharing(t *testing.T) {
+	const link = 100e6
+	for _, c := range []struct {
+		name  string
+		link  float64
+		bytes [][2]float64 // in and out, of jobs of half a core each
+		hosts int
+	}{
+		{"network unknown", 0, [][2]float64{{60e6, 60e6}, {60e6, 60e6}}, 1},
+		{"bytes unknown", link, [][2]float64{{}, {}}, 1},
+		{"both send", link, [][2]float64{{5e6, 60e6}, {5e6, 60e6}}, 2},
+		{"both receive", link, [][2]float64{{60e6, 5e6}, {60e6, 5e6}}, 2},
+		{"one sends, one receives", link, [][2]float64{{90e6, 5e6}, {5e6, 90e6}}, 1},
+		{"within the limit", link, [][2]float64{{52e6, 52e6}, {52e6, 52e6}}, 1}, // 4 % of their speed
+		{"a third one fits", link, [][2]float64{{60e6, 60e6}, {60e6, 60e6}, {35e6, 35e6}}, 2},
+		{"one needs three hosts", link, [][2]float64{{10e6, 250e6}}, 3},
+	} {
+		w := hoststest.NewLinked(host, c.link, kinds)
+		for i, b := range c.bytes {
+			j := served(fmt.Sprint("job", i), 0.5)
+			if b != [2]float64{} {
+				carries(j, b[0], b[1])
+			}
+			if err := w.Arrive(j); err != nil {
+				t.Fatal(err)
+			}
+			settle(t, w)
+		}
+		if w.Hosts() != c.hosts || w.Loss() > hoststest.Limit {
+			t.Errorf("%s: %d hosts, want %d; a job loses %.3f: %q", c.name, w.Hosts(), c.hosts, w.Loss(), w.Last)
+		}
+	}
+}
+
+// Jobs that need cores and network in any proportion share hosts without losing more than the limit, on at most a tenth more hosts than an
+// exhaustive search uses for whole jobs.
+func TestFewHostsServeJobsOfAnyKind(t *testing.T) {
+	const link = 100e6
+	sum, best := 0, 0
+	for seed := range uint64(25) {
+		r := rand.New(rand.NewPCG(seed, 46))
+		w := hoststest.NewLinked(host, link, kinds)
+		var needs [][3]float64 // shares of a host
+		for n := range 4 + r.IntN(6) {
+			need := [3]float64{0.05 + 0.6*r.Float64(), 0.6 * r.Float64(), 0.6 * r.Float64()}
+			j := carries(served(fmt.Sprint("job", n), need[0]*float64(host.VCPU)), need[1]*link, need[2]*link)
+			if err := w.Arrive(j); err != nil {
+				t.Fatal(err)
+			}
+			needs = append(needs, need)
+			settle(t, w)
+		}
+		if sum, best = sum+w.Hosts(), best+leastOf(needs); w.Loss() > hoststest.Limit {
+			t.Errorf("seed %d: a job loses %.3f: %q", seed, w.Loss(), w.Last)
+		}
+	}
+	if t.Logf("%d hosts in all; %d would do for whole jobs", sum, best); float64(sum) > 1.1*float64(best) {
+		t.Errorf("%d hosts, and %d would do", sum, best)
+	}
+}
+
+// leastOf returns the minimum number of hosts for jobs with these shares of each resource, if each is served on one host.
+func leastOf(needs [][3]float64) int {
+	var fits func(i int, used [][3]float64) bool
+	fits = func(i int, used [][3]float64) bool {
+		if i == len(needs) {
+			return true
+		}
+		for k := range used {
+			was := used[k]
+			for r := range was {
+				used[k][r] += needs[i][r]
+			}
+			if slices.Max(used[k][:]) <= 1 && fits(i+1, used) {
+				return true
+			}
+			if used[k] = was; was == ([3]float64{}) {
+				break // the other empty ones are the same
+			}
+		}
+		return false
+	}
+	for n := 1; ; n++ {
+		if fits(0, make([][3]float64, n)) {
+			return n
+		}
+	}
+}
+
 // settle lets minutes pass until the book makes no more decisions.
 func settle(t *testing.T, w *hoststest.World) {
 	t.Helper()

@@ -15,8 +15,9 @@ import (
 
 // Offer describes the hosts available to a tier.
 type Offer struct {
-	Least Size // least size of the types that may be bought, in each dimension: every slot fits on every host
-	Most  int  // maximum number of hosts
+	Least   Size    // least size of the types that may be bought, in each dimension: every slot fits on every host
+	Most    int     // maximum number of hosts
+	Network float64 // of a reliable host, in bytes per second in one direction; 0 = unknown
 }
 
 // Rules configures a Book.
@@ -233,7 +234,7 @@ func (b *Book) Used(host step.ID) Size {
 func (b *Book) taken(s *Slot) taken {
 	t := taken{float64(s.Size.VCPU), b.load(s), s.Size.MemoryMiB, s.Size.GPUs}
 	if b.serves(s) {
-		t.cores = min(t.cores, t.load)
+		t.cores = min(t.cores, t.load.Cores)
 	}
 	return t
 }
@@ -244,26 +245,26 @@ func (b *Book) serves(s *Slot) bool {
 	return s.Tier == step.Reliable && m.serves && m.profile.Known()
 }
 
-// load returns the cores that serving takes in a slot. A new one will have an even share.
-func (b *Book) load(s *Slot) (cores float64) {
+// load returns what serving takes in a slot. A new one will have an even share.
+func (b *Book) load(s *Slot) (load Load) {
 	m, slots := b.measured[s.Job], b.reliableOf(s.Job)
 	if s.Tier != step.Reliable || !m.profile.Known() {
-		return 0
+		return Load{}
 	}
 	fresh := true
 	for i, owner := range m.owners {
 		if owner == step.ID(s.ID) {
-			cores += float64(m.profile.Serving[i]) / float64(m.profile.Clock)
+			load = load.plus(m.at(i), 1)
 		}
 		fresh = fresh && owner != step.ID(s.ID) && slices.Contains(slots, owner)
 	}
 	if fresh {
-		cores = m.profile.Cores() / float64(max(len(slots), 1))
+		load = Load{}.plus(m.load(), 1/float64(max(len(slots), 1)))
 	}
-	return cores
+	return load
 }
 
-// needs returns what a host must have free for a waiting slot. suits decides whether it has the vCPUs to serve a measured job.
+// needs returns what a host must have free for a waiting slot. suits decides whether it has the vCPUs and the network to serve a measured job.
 func (b *Book) needs(s *Slot) Size {
 	size := s.Size
 	if b.serves(s) {
@@ -344,7 +345,7 @@ func (b *Book) Gone(now time.Time, host step.ID, id provisioner.InstanceID, why 
 
 // AddHost makes a host available for slots. Slots that the book already has on it count.
 func (b *Book) AddHost(id step.ID, tier step.Tier, size Size) *Host {
-	h := &Host{ID: id, Tier: tier, Size: size, Stays: true, Used: b.Used(id)}
+	h := &Host{ID: id, Tier: tier, Size: size, Network: b.rules.Offers[tier].Network, Stays: true, Used: b.Used(id)}
 	b.hosts[id] = h
 	return h
 }

@@ -122,7 +122,7 @@ func New(cfg Config) (*Brain, error) {
 	rules := Rules{Provider: cfg.Reliable.Pool.Provider, Types: map[string]Size{}, Offers: map[step.Tier]Offer{}, Loss: cfg.Loss,
 		Insist: cfg.Patience / 2}
 	if cfg.Reliable.Count > 0 {
-		rules.Offers[step.Reliable] = Offer{Least: SizeOf(cfg.Reliable.Type), Most: cfg.Reliable.Count}
+		rules.Offers[step.Reliable] = Offer{Least: SizeOf(cfg.Reliable.Type), Most: cfg.Reliable.Count, Network: cfg.Reliable.Type.Bandwidth}
 	}
 	if len(cfg.Pools) > 0 {
 		rules.Provider = cfg.Pools[0].Pool.Provider

@@ -68,6 +68,33 @@ func (s Size) partOf(host Size) float64 {
 	return part
 }
 
+// Load is what serving takes of a host, and Capacity what a host has for it.
+type Load struct {
+	Cores   float64
+	In, Out float64 // bytes per second that its network receives and sends
+}
+
+// Capacity returns the load that a host can serve. A network of 0 is unknown, and limits nothing.
+func Capacity(size Size, network float64) Load { return Load{float64(size.VCPU), network, network} }
+
+// plus returns the sum of a load and n others.
+func (l Load) plus(o Load, n float64) Load {
+	return Load{l.Cores + n*o.Cores, l.In + n*o.In, l.Out + n*o.Out}
+}
+
+// share returns how much of a host's scarcest resource a load takes. Above 1, jobs have to wait for it.
+func (l Load) share(of Load) (most float64) {
+	for _, r := range [...][2]float64{{l.Cores, of.Cores}, {l.In, of.In}, {l.Out, of.Out}} {
+		if r[1] > 0 {
+			most = max(most, r[0]/r[1])
+		}
+	}
+	return most
+}
+
+// loss returns the share of its speed that each job with a part of a load loses: all wait equally for the scarcest resource.
+func (l Load) loss(of Load) float64 { return 1 - 1/max(1, l.share(of)) }
+
 // Slot is a part of a host that a job has, or waits for. Times are whole seconds of market time.
 type Slot struct {
 	ID       provisioner.InstanceID
@@ -106,6 +133,7 @@ type Host struct {
 	ID       step.ID
 	Tier     step.Tier
 	Size     Size
+	Network  float64   // bytes per second in one direction; 0 = unknown
 	Called   bool      // its agent has called
 	Stays    bool      // it accepts new slots
 	Deadline time.Time // when it goes; zero = no known end
@@ -113,6 +141,9 @@ type Host struct {
 }
 
 func (h *Host) free() Size { return h.Size.Minus(h.Used) }
+
+// capacity returns the load that it can serve.
+func (h *Host) capacity() Load { return Capacity(h.Size, h.Network) }
 
 // tierOf returns the tier of hosts that serves a request: reliable slots are on demand.
 func tierOf(class market.Class) step.Tier {

@@ -18,13 +18,10 @@ const mostPartitions = 1 << 16
 // ProfileOf returns the last profile of a job.
 func (b *Book) ProfileOf(job string) tiers.Profile { return b.measured[job].profile }
 
-// Serving returns the present state. Cores are the vCPUs of the reliable hosts.
-func (b *Book) Serving(cores map[step.ID]float64) Serving {
-	out := Serving{Cores: map[step.ID]float64{}, Loss: map[string]float64{}}
-	t := tenants(b.live, b.measured, cores, b.rules.Loss)
-	for id := range cores {
-		out.Cores[id] = t.load[id]
-	}
+// Serving returns the present state on the reliable hosts, of these capacities.
+func (b *Book) Serving(has map[step.ID]Load) Serving {
+	t := tenants(b.live, b.measured, has, b.rules.Loss)
+	out := Serving{Load: t.load, Loss: map[string]float64{}}
 	for _, job := range t.jobs {
 		out.Loss[job] = t.loss(job)
 	}
@@ -36,7 +33,8 @@ func (b *Book) Serving(cores map[step.ID]float64) Serving {
 // time, and it is watched.
 func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preference, error) {
 	bad := r.Clock <= 0 || len(r.Serving) == 0 || len(r.Serving) > mostPartitions || r.Clocks < 0 || r.Lately < 0 ||
-		len(r.Owners) > 0 && len(r.Owners) != len(r.Serving)
+		len(r.Owners) > 0 && len(r.Owners) != len(r.Serving) || len(r.In) != len(r.Out) || len(r.In) > 0 && len(r.In) != len(r.Serving) ||
+		slices.ContainsFunc(slices.Concat(r.In, r.Out), func(bytes int64) bool { return bytes < 0 })
 	if bad || slices.ContainsFunc(r.Serving, func(d time.Duration) bool { return d < 0 || d > time.Hour }) {
 		return tiers.Preference{}, fmt.Errorf("a profile of %d partitions, %d of them with owners, and clocks of %s: %w",
 			len(r.Serving), len(r.Owners), r.Clock, provisioner.ErrInvalid)
@@ -141,15 +139,19 @@ func (b balancer) relieve(now time.Time) (begun bool) {
 	if best == nil {
 		return false
 	}
-	b.begin(now, best, fmt.Sprintf("serving takes %.2f cores of host %s with %d vCPUs, and jobs there would lose %.0f %% of their speed",
-		t.load[worst], worst, b.hosts[worst].Size.VCPU, 100*t.lossAt(worst)))
+	load, h := t.load[worst], b.hosts[worst]
+	takes := fmt.Sprintf("%.2f cores of host %s with %d vCPUs", load.Cores, worst, h.Size.VCPU)
+	if h.Network > 0 && load.share(Capacity(Size{}, h.Network)) > load.Cores/float64(h.Size.VCPU) {
+		takes = fmt.Sprintf("%.1f MB/s of the network of host %s with %.1f MB/s", max(load.In, load.Out)/1e6, worst, h.Network/1e6)
+	}
+	b.begin(now, best, fmt.Sprintf("serving takes %s, and jobs there would lose %.0f %% of their speed", takes, 100*t.lossAt(worst)))
 	return true
 }
 
 // restore spreads moved partitions evenly over their job's slots again, if then no job would lose half of what it may: the neighbour that
 // they made room for has left, or serves less.
 func (b balancer) restore(now time.Time) (begun bool) {
-	there := coresOf(b.staying(step.Reliable))
+	there := capacities(b.staying(step.Reliable))
 	for _, job := range b.tenancy().jobs {
 		m, slots := b.measured[job], b.reliableOf(job)
 		elsewhere := func(owner step.ID) bool { return !slices.Contains(slots, owner) }

@@ -124,7 +124,7 @@ func TestAPartitionLeavesACongestedHost(t *testing.T) {
 	if c.b.watch != nil {
 		t.Errorf("still watched: %+v", c.b.watch)
 	}
-	if s := c.b.Serving(map[step.ID]float64{"x": 8, "y": 8}); s.Cores["x"] != 8.5 || s.Cores["y"] != 4.5 || s.Loss["a"] > 0.1 || s.Loss["c"] != 0 {
+	if s := c.b.Serving(map[step.ID]Load{"x": {Cores: 8}, "y": {Cores: 8}}); s.Load["x"].Cores != 8.5 || s.Load["y"].Cores != 4.5 || s.Loss["a"] > 0.1 || s.Loss["c"] != 0 {
 		t.Errorf("with the owners that a has reported: %+v", s)
 	}
 	c.reread()

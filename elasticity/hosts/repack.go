@@ -67,10 +67,16 @@ func (b balancer) repacking(now time.Time) repacking {
 			}
 		}
 	}
-	slices.SortStableFunc(r.hosts, func(x, y *Host) int { return cmp.Compare(r.now[x.ID].load, r.now[y.ID].load) })
-	slices.SortStableFunc(r.slots, func(x, y loaded) int { return cmp.Compare(y.load, x.load) })
+	slices.SortStableFunc(r.hosts, func(x, y *Host) int { return cmp.Compare(share(x, r.now), share(y, r.now)) })
+	slices.SortStableFunc(r.slots, func(x, y loaded) int { return cmp.Compare(b.share(y), b.share(x)) })
 	return r
 }
+
+// share returns how much of a host's scarcest resource the served load takes.
+func share(h *Host, taken map[step.ID]taken) float64 { return taken[h.ID].load.share(h.capacity()) }
+
+// share returns how much a slot takes of its host's.
+func (b balancer) share(s loaded) float64 { return s.load.share(b.hosts[s.Host].capacity()) }
 
 // fewest returns the first change of the plan with the fewest moves that empties a host: each change made leaves a plan with one move
 // fewer.
@@ -91,8 +97,9 @@ func (r *repacking) fewest(without func(h *Host, others int) *change) *change {
 
 // divisible reports whether two slots can serve one slot's load.
 func (b balancer) divisible(s loaded) bool {
-	n, profile := len(b.reliableOf(s.Job)), b.measured[s.Job].profile
-	return b.serves(s.Slot) && n < len(profile.Serving) && profile.Cores() >= notable*float64(n+1)
+	n, m, h := len(b.reliableOf(s.Job)), b.measured[s.Job], b.hosts[s.Host]
+	cores := m.load().share(h.capacity()) * float64(h.Size.VCPU) // or as much of the network
+	return b.serves(s.Slot) && n < len(m.profile.Serving) && cores >= notable*float64(n+1)
 }
 
 // movable reports whether one slot on another host could serve a slot's job: its reliable slots only serve, and this one has done so for a
@@ -162,9 +169,10 @@ func (r *repacking) divided(s loaded) repacking {
 	out := *r
 	out.now, out.fixed, out.slots = maps.Clone(r.now), maps.Clone(r.fixed), nil
 	slots := r.book.reliableOf(s.Job)
-	each := r.book.measured[s.Job].profile.Cores() / float64(len(slots)+1)
+	m := r.book.measured[s.Job]
+	each := Load{}.plus(m.load(), 1/float64(len(slots)+1))
 	then := func(was taken) taken {
-		was.cores, was.load = min(was.cores, each), each
+		was.cores, was.load = min(was.cores, each.Cores), each
 		return was
 	}
 	for _, l := range r.slots {
@@ -234,7 +242,7 @@ func (r *repacking) lacks(of *Host) bool {
 	for _, h := range r.hosts {
 		all = all.plus(r.now[h.ID], 1)
 		if h != of {
-			whole.Size = whole.Size.Plus(h.Size)
+			whole.Size, whole.Network = whole.Size.Plus(h.Size), whole.Network+h.Network
 		}
 	}
 	return !all.within(whole, r.loss)
@@ -254,8 +262,7 @@ func (r *repacking) place(i int, without step.ID, others int) bool {
 		another := h.ID != s.Host && (r.book.neighbours(s.Job, h.ID) || i > 0 && r.order[i-1].Slot == s.Slot && r.at[i-1] == h.ID)
 		return h.ID == without || another || !r.used[h.ID].plus(s.taken, 1).within(h, r.loss)
 	})
-	free := func(h *Host) float64 { return float64(h.Size.VCPU) - r.used[h.ID].load }
-	slices.SortStableFunc(options, func(x, y *Host) int { return cmp.Compare(free(x), free(y)) })
+	slices.SortStableFunc(options, func(x, y *Host) int { return cmp.Compare(share(y, r.used), share(x, r.used)) })
 	if here := slices.IndexFunc(options, func(h *Host) bool { return h.ID == s.Host }); here > 0 {
 		options[0], options[here] = options[here], options[0]
 	}

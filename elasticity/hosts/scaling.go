@@ -45,11 +45,12 @@ const fresh step.ID = "new"
 
 // withSlot returns the effect of another slot on one host for another host, on which a job loses this much; nil = no benefit.
 func (b balancer) withSlot(of step.ID, job string, on step.ID, before float64) *change {
-	cores := coresOf(b.staying(step.Reliable))
-	if _, there := cores[on]; !there {
-		cores[on] = float64(b.rules.Offers[step.Reliable].Least.VCPU)
+	has := capacities(b.staying(step.Reliable))
+	if _, there := has[on]; !there {
+		offer := b.rules.Offers[step.Reliable]
+		has[on] = Capacity(offer.Least, offer.Network)
 	}
-	t := b.spread(cores, job, append(slices.Clone(b.live), &Slot{ID: "another", Job: job, Host: on}))
+	t := b.spread(has, job, append(slices.Clone(b.live), &Slot{ID: "another", Job: job, Host: on}))
 	left := t.lossAt(of)
 	if left >= before || on != fresh && t.lossAt(on) > b.rules.Loss { // a job that needs many gets the next one on its own host later
 		return nil
@@ -76,7 +77,7 @@ func (b balancer) recycle(now time.Time) (begun bool) {
 		if now.Sub(last.Placed) < b.rules.Insist || !b.dispensable(last) {
 			continue
 		}
-		if from == nil || t.load[last.Host] < t.load[from.Host] {
+		if from == nil || t.shareAt(last.Host) < t.shareAt(from.Host) {
 			from = last
 		}
 	}
@@ -90,7 +91,7 @@ func (b balancer) recycle(now time.Time) (begun bool) {
 // dispensable reports whether no job would lose half of what it may without a slot.
 func (b balancer) dispensable(s *Slot) bool {
 	others := slices.DeleteFunc(slices.Clone(b.live), func(o *Slot) bool { return o == s })
-	t := b.spread(coresOf(b.staying(step.Reliable)), s.Job, others)
+	t := b.spread(capacities(b.staying(step.Reliable)), s.Job, others)
 	return t.most() <= b.rules.Loss/2
 }
 

@@ -53,7 +53,8 @@ func TestAFurtherHostWhereServingWouldSlowJobsDown(t *testing.T) {
 		{"heavy", []tiers.Profile{cores(5), cores(5)}, true}, // of 8 vCPUs
 		{"a is not measured, and the host busy", []tiers.Profile{{}, cores(12)}, true},
 		{"a is not measured, and the host has time", []tiers.Profile{{}, cores(3)}, false},
-		{"b is not measured", []tiers.Profile{cores(12), {}}, false},
+		{"b is not measured, and a alone has too much for the host", []tiers.Profile{cores(12), {}}, true},
+		{"b is not measured, and a has room", []tiers.Profile{cores(8), {}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, "ec2-now", 0)
@@ -132,11 +133,11 @@ func TestServingIsReckonedBySlots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	hosts := map[step.ID]float64{"x": 8, "y": 8}
+	hosts := map[step.ID]Load{"x": {Cores: 8}, "y": {Cores: 8}}
 	want := func(x, y, a, b2 float64) {
 		t.Helper()
 		got := b.Serving(hosts)
-		for _, c := range [][2]float64{{got.Cores["x"], x}, {got.Cores["y"], y}, {got.Loss["a"], a}, {got.Loss["b"], b2}} {
+		for _, c := range [][2]float64{{got.Load["x"].Cores, x}, {got.Load["y"].Cores, y}, {got.Loss["a"], a}, {got.Loss["b"], b2}} {
 			if math.Abs(c[0]-c[1]) > 1e-6 {
 				t.Errorf("%+v, want %v on x, %v on y, losses %v and %v", got, x, y, a, b2)
 				return

@@ -46,7 +46,7 @@ func (t *Training) TakeReport(id ps.ServerID, r tiers.Report) (due bool) {
 	case tiers.Answer:
 		return t.takeAnswer(m, r)
 	case tiers.Heartbeat:
-		t.profile.record(m.Stats.Serving, r.Serving)
+		t.profile.record(m.Stats, r)
 		return t.Cuts.TakeHeartbeat(m, r)
 	case tiers.Progress:
 		relayout, cut := t.Layout.Due, t.Cuts.Cut

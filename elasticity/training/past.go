@@ -69,7 +69,7 @@ func (p *Log) Read(e journal.Entry) (err error) {
 // profileOf returns the profile of a line of the journal.
 func profileOf(e journal.Entry) (of tiers.Profile, err error) {
 	d, err := e.ProfileDetails()
-	of.Clock = time.Duration(e.Seconds * float64(time.Second))
+	of.Clock, of.In, of.Out = time.Duration(e.Seconds*float64(time.Second)), d.In, d.Out
 	for _, n := range d.Serving {
 		of.Serving = append(of.Serving, time.Duration(n))
 	}

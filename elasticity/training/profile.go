@@ -27,15 +27,23 @@ type profile struct {
 }
 
 // record adds a node's work for partitions since its previous heartbeat. For a partition that it did not own then, its figure is the
-// starting value. Both lists are sorted.
-func (p *profile) record(before, now []ps.Serving) {
-	for _, s := range now {
+// starting value. Both lists are sorted. Bytes count only while the node serves the same partitions: those that travel count as moves.
+func (p *profile) record(was, now tiers.Heartbeat) {
+	before := was.Serving
+	var since []ps.Serving
+	for _, s := range now.Serving {
 		for len(before) > 0 && before[0].Partition < s.Partition {
 			before = before[1:]
 		}
 		if len(before) > 0 && before[0].Partition == s.Partition {
-			p.of.Served(ps.Serving{Partition: s.Partition, Took: s.Took - before[0].Took, Clocks: s.Clocks - before[0].Clocks})
+			since = append(since, ps.Serving{Partition: s.Partition, Took: s.Took - before[0].Took, Clocks: s.Clocks - before[0].Clocks})
 		}
+	}
+	for _, s := range since {
+		p.of.Served(s)
+	}
+	if len(since) == len(now.Serving) && len(since) == len(was.Serving) {
+		p.of.Carried(since, now.BytesIn-was.BytesIn, now.BytesOut-was.BytesOut)
 	}
 }
 
@@ -55,7 +63,7 @@ func (p *profile) clockDone(clock ps.Clock, seconds float64) {
 	}
 	of := p.of.Profile()
 	p.Record(func() journal.Entry {
-		details, _ := journal.Pack(journal.ProfileDetails{Serving: nanos(of.Serving)}) // of integers
+		details, _ := journal.Pack(journal.ProfileDetails{Serving: nanos(of.Serving), In: of.In, Out: of.Out}) // of integers
 		return journal.Entry{Kind: journal.Profile, Clock: int64(clock), Seconds: of.Clock.Seconds(), Details: details}
 	})
 }

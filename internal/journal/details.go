@@ -71,6 +71,8 @@ type MachineType struct {
 	// FLOPS is the compute rate of one machine in floating-point operations per wall-clock second. On a
 	// replayed market a wall-clock second is Speed market seconds long.
 	FLOPS float64 `json:"flops"`
+	// Network is the capacity of its network link in one direction, in bytes per second; absent if unknown.
+	Network float64 `json:"network,omitempty"`
 }
 
 // Fleet is a number of like machines.
@@ -290,9 +292,11 @@ type MovedDetails struct {
 }
 
 // ProfileDetails is the Details of a `profile` line: for each partition, in order, the wall-clock nanoseconds per clock that its owner
-// takes to add up contributions and to fold them.
+// takes to add up contributions and to fold them, and the bytes that it receives and sends.
 type ProfileDetails struct {
 	Serving []int64 `json:"serving"`
+	In      []int64 `json:"bytes_in,omitempty"` // absent if unknown
+	Out     []int64 `json:"bytes_out,omitempty"`
 }
 
 // ExportDetails is the Details of an `export` line of a classifier's finished model.

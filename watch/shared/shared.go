@@ -133,15 +133,15 @@ func (v View) Size() (sum hosts.Size) {
 	return sum
 }
 
-// reliable returns the vCPUs of reliable hosts.
-func (v View) reliable() map[step.ID]float64 {
-	cores := map[step.ID]float64{}
+// reliable returns the load that reliable hosts can serve. Network is that of machine types.
+func (v View) reliable(network map[string]float64) map[step.ID]hosts.Load {
+	has := map[step.ID]hosts.Load{}
 	for _, h := range v.Hosts {
-		if h.Tier == string(step.Reliable) {
-			cores[step.ID(h.Host)] = float64(h.Size.VCPU)
+		if pool, err := market.ParsePool(h.Pool); err == nil && h.Tier == string(step.Reliable) {
+			has[step.ID(h.Host)] = hosts.Capacity(h.Size, network[pool.Type])
 		}
 	}
-	return cores
+	return has
 }
 
 // Free returns the free resources of the staying hosts.
@@ -157,8 +157,9 @@ func (v View) Free() (sum hosts.Size) {
 // New views shared hosts at a market time, from their run's status and book. Granted are a scheduler's reasons, by run.
 func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted map[string]string) (View, error) {
 	v := View{Run: run, Hosts: []Host{}, Jobs: []Tenant{}, Bill: []Pay{}, Replayed: !s.Mapping.IsReal()}
-	sizes := map[string]hosts.Size{}
+	sizes, network := map[string]hosts.Size{}, map[string]float64{}
 	for _, m := range s.Start.Machines {
+		network[m.Name] = m.Network
 		sizes[m.Name] = hosts.Size{VCPU: m.VCPU, MemoryMiB: m.MemoryMiB}
 	}
 	jobs := map[string]*holder{}
@@ -194,9 +195,9 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 		v.Hosts = append(v.Hosts, h)
 	}
 	v.PerHour, v.Idle = perHour.String(), idle.String()
-	serving := book.Serving(v.reliable())
+	serving := book.Serving(v.reliable(network))
 	for i := range v.Hosts {
-		v.Hosts[i].Serves = serving.Cores[step.ID(v.Hosts[i].Host)]
+		v.Hosts[i].Serves = serving.Load[step.ID(v.Hosts[i].Host)].Cores
 	}
 	for _, slot := range book.Slots() {
 		if slot.Ended.IsZero() && slot.Host == "" {

@@ -43,15 +43,19 @@ type World struct {
 	Last   []string      // decisions
 
 	host  hosts.Size
+	link  float64
 	made  int
 	hosts []step.ID
 	jobs  []*Job
 }
 
-// New returns a world of hosts of a size.
-func New(host hosts.Size, types map[string]hosts.Size) *World {
-	return &World{Now: time.Unix(0, 0).UTC(), host: host, Book: hosts.NewBook(hosts.Rules{Provider: "local", Types: types, Loss: Limit, Insist: Insist,
-		Offers: map[step.Tier]hosts.Offer{step.Reliable: {Least: host, Most: 1 << 20}}})}
+// New returns a world of hosts of a size, whose network is not limited.
+func New(host hosts.Size, types map[string]hosts.Size) *World { return NewLinked(host, 0, types) }
+
+// NewLinked returns a world of hosts with a network, in bytes per second in each direction.
+func NewLinked(host hosts.Size, link float64, types map[string]hosts.Size) *World {
+	return &World{Now: time.Unix(0, 0).UTC(), host: host, link: link, Book: hosts.NewBook(hosts.Rules{Provider: "local", Types: types, Loss: Limit, Insist: Insist,
+		Offers: map[step.Tier]hosts.Offer{step.Reliable: {Least: host, Most: 1 << 20, Network: link}}})}
 }
 
 // Hosts returns the number of hosts.
@@ -212,9 +216,10 @@ func (w *World) place() (news bool) {
 	return news
 }
 
-// losses returns the share of its speed that each job loses: it has its share of the vCPUs of hosts with more load.
+// losses returns the share of its speed that each job loses: it has its share of what hosts with more load have, of vCPUs and of each
+// direction of the network.
 func (w *World) losses() map[string]float64 {
-	at, load := map[step.ID]step.ID{}, map[step.ID]float64{}
+	at, load, in, out := map[step.ID]step.ID{}, map[step.ID]float64{}, map[step.ID]float64{}, map[step.ID]float64{}
 	for _, id := range w.hosts {
 		for _, s := range w.Book.On(id) {
 			at[step.ID(s.ID)] = id
@@ -223,12 +228,16 @@ func (w *World) losses() map[string]float64 {
 	for _, j := range w.jobs {
 		for i, owner := range j.owners {
 			load[at[owner]] += float64(j.Profile.Serving[i]) / float64(j.Profile.Clock)
+			if j.Profile.In != nil && w.link > 0 {
+				in[at[owner]] += float64(j.Profile.In[i]) / j.Profile.Clock.Seconds() / w.link
+				out[at[owner]] += float64(j.Profile.Out[i]) / j.Profile.Clock.Seconds() / w.link
+			}
 		}
 	}
 	lost := map[string]float64{}
 	for _, j := range w.jobs {
 		for _, owner := range j.owners {
-			lost[j.ID] = max(lost[j.ID], 1-float64(w.host.VCPU)/max(load[at[owner]], float64(w.host.VCPU)))
+			lost[j.ID] = max(lost[j.ID], 1-1/max(load[at[owner]]/float64(w.host.VCPU), in[at[owner]], out[at[owner]], 1))
 		}
 	}
 	return lost
