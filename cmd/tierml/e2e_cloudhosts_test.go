@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/raced"
@@ -153,6 +154,7 @@ func (s *site) jobsShare(c sharedCloud) {
 			t.Errorf("the model of %s is not that of a single process", name)
 		}
 	}
+	s.networkIsKnown(c.host)
 	_, stopped := s.counted("own-1", "rank-0.1.log")
 	if starts := programLines(s.journal("own-1"), journal.ProgramStart, "rank-0"); len(starts) < 2 || starts[1].Clock != int64(stopped) {
 		t.Errorf("warned at step %d the program went on from %+v", stopped, starts)
@@ -166,6 +168,28 @@ func (s *site) jobsShare(c sharedCloud) {
 	c.process.signal(syscall.SIGTERM)
 	c.process.wait(0)
 	s.nothingRuns()
+}
+
+// networkIsKnown checks that the hosts know the network of their type, and have heard how many bytes a job's serving takes.
+func (s *site) networkIsKnown(host string) {
+	s.t.Helper()
+	start, err := s.journal("shared-1")[0].StartDetails()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if !slices.ContainsFunc(start.Machines, func(m journal.MachineType) bool { return m.Name == host && m.Network > 1e6 }) {
+		s.t.Errorf("the network of %s is not known: %+v", host, start.Machines)
+	}
+	lines, err := desk.ReadBook(s.path(rundir.Root, "shared-1"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	measured := func(bytes []int64) bool { return len(bytes) == 4 && slices.Min(bytes) > 0 }
+	if !slices.ContainsFunc(lines, func(l hosts.Line) bool {
+		return l.Kind == hosts.Profiled && measured(l.Profile.In) && measured(l.Profile.Out)
+	}) {
+		s.t.Error("no job has measured the bytes of its four partitions")
+	}
 }
 
 // usersOfSlots returns how many other users the processes of slots run as.
