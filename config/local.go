@@ -31,7 +31,7 @@ type Local struct {
 	Notice time.Duration `yaml:"notice" job:"zero"`
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`
-	// FlopsPerVCPU is the compute rate to which each vCPU is limited, per wall-clock second. Default 400k.
+	// FlopsPerVCPU is each vCPU's highest compute rate, per wall-clock second. Default 400k; more for long training.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 	// Capacity is the maximum number of machines of a type in a zone. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`

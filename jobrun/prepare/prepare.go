@@ -93,6 +93,9 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 	}
 	schema := jobrun.SchemaOf(job, p.Program)
 	work := p.Program.WorkPerClock() * float64(job.Train.Clocks)
+	if !job.OnTiers() { // programs run at their own speed
+		assumeRate(job, p.Choice, work)
+	}
 	asked := *job // the following decisions are written into the job
 	m := &sweep.Maker{Job: &asked, Offers: p.Offers, Catalog: market.Catalog, Adjust: p.calibrated,
 		Content: sweep.Content{Work: work, Schema: &schema, Least: apps.LeastRows(p.Program), Data: bytes()}}
