@@ -275,9 +275,9 @@ func TestPropose(t *testing.T) {
 // Refusals of data say what helps.
 func TestRefusalsHaveCures(t *testing.T) {
 	for text, want := range map[string]string{
-		"a,b,price\n1,2,3\n4,5\n6,7,8\n":                       "data.csv:3: 2 columns, the header has 3; `max_bad_lines: N` under train in a job file leaves up to N such lines out",
-		"{\"a\":1,\"price\":2}\n{\"a\":3,\"price\":\n":         "data.csv: JSON object 2: ",
-		"date,price\n13/02/2021,1\n14/02/2021,2\n5/2/2021,3\n": "`sed -E 's#([0-9]+)/([0-9]+)/([0-9]{4})#\\3-\\2-\\1#g' OLD >NEW`",
+		"a,b,price\n1,2,3\n4,5\n6,7,8\n":                     "data.csv:3: 2 columns, the header has 3; `max_bad_lines: N` under train in a job file leaves up to N such lines out",
+		"{\"a\":1,\"price\":2}\n{\"a\":3,\"price\":\n":       "data.csv: JSON object 2: ",
+		"date,price\n1/02/2021,1\n4/02/2021,2\n5/2/2021,3\n": "`sed -E 's#([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})#\\3/\\1/\\2#g' OLD >NEW`",
 		"x,price\n": "no rows in it",
 	} {
 		path := filepath.Join(t.TempDir(), "data.csv")
