@@ -65,7 +65,7 @@ func At(in apps.Input, target string) (Proposal, error) {
 			_, err = input.ReadPairs(in.Name, bytes.NewReader(head), 0) // its first fault
 			return Proposal{Why: err.Error()}, nil
 		}
-		if err == nil && bytes.HasPrefix(head, []byte("%%MatrixMarket matrix coordinate integer")) && mostlyOnes(pairs) {
+		if err == nil && bytes.HasPrefix(head, []byte("%%MatrixMarket matrix coordinate integer")) && fewRepeat(pairs) {
 			return Proposal{Why: in.Name + ": its whole numbers may be counts of words in documents, or ratings: `tierml init --data " + in.Name + " --app lda`, or `--app mf`, says which"}, nil
 		}
 		if why := ratings(pairs); err == nil && why != "" && (pairs.Named || !describes(in, head)) {
@@ -209,18 +209,15 @@ func ratings(p input.Pairs) (why string) {
 	return "its columns look like users, items and ratings"
 }
 
-// mostlyOnes reports whether most values are 1, and fewer are 2: so words are counted in documents, and few people rate.
-func mostlyOnes(p input.Pairs) bool {
-	ones, twos := 0, 0
+// fewRepeat reports whether 1 is the most frequent value, 2 is rarer and 3 no more frequent than that: so words are counted in documents, and
+// few people rate.
+func fewRepeat(p input.Pairs) bool {
+	times, most := map[float32]int{}, 0
 	for _, r := range p.Ratings {
-		switch r.Value {
-		case 1:
-			ones++
-		case 2:
-			twos++
-		}
+		times[r.Value]++
+		most = max(most, times[r.Value])
 	}
-	return 2*ones > len(p.Ratings) && twos < ones
+	return times[1] == most && times[2] < most && times[3] <= times[2]
 }
 
 // measured reports whether an id is a number with a fraction, which nobody gives to a user or an item.

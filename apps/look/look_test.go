@@ -74,6 +74,9 @@ func TestAt(t *testing.T) {
 		lines("", 9, func(i int) string { return fmt.Sprintf("%d:2 %d:1", i, i+1+i%3) }):                                                                            "f:1: its first word may be an index with its value, or a label with a weight",
 		lines("", 9, func(i int) string { return fmt.Sprintf("0 %d:1", i+1) }):                                                                                      "f: the label is 0 in every line",
 		lines("%%MatrixMarket matrix coordinate integer general\n9 9 27\n", 27, func(i int) string { return fmt.Sprintf("%d %d %d", 1+i/3, 1+(i+i/3)%9, 1+i%3/2) }): "f: its whole numbers may be counts of words",
+		lines("%%MatrixMarket matrix coordinate integer general\n20 9 60\n", 60, func(i int) string {
+			return fmt.Sprintf("%d %d %d", 1+i/3, 1+(i+i/3)%9, []int{1, 1, 2, 1, 3, 2, 4, 1, 5, 3}[i%10])
+		}): "f: its whole numbers may be counts of words",
 		"cat 1:0.5 3:2\ndog 2:1\ncat 1:1\n":                                                            `f:1: label "cat" is not a finite number: write classes`,
 		"1 1:2:3 4:5:6\n0 3:4:5\n1 2:2:2\n":                                                            `f:1: value "2:3" of index 1 is not a finite number: of LibFFM's`,
 		lines("", n, func(i int) string { return fmt.Sprintf("%d,%d", i%10, i/10) }):                   "f: its two columns have no names: a first line `user,item`",
