@@ -30,7 +30,7 @@ type Capacity struct {
 const (
 	defaultBulkLoss = 30 * time.Second
 	defaultSpread   = 4
-	// clearly is the share by which work must be cheaper elsewhere for a move: estimates are not more exact.
+	// clearly is the share by which work must be cheaper elsewhere to justify a move: estimates are no more exact.
 	clearly = 0.01
 	// priorWeight is the weight of the provider's rate, or of the assumed one, in observed evictions.
 	priorWeight = 1.0
@@ -77,7 +77,7 @@ func evictionRate(c *Candidate, terms market.Terms, count int, now time.Time) fl
 	return (float64(hours*prior.PerHour()) + ends) / (hours + up)
 }
 
-// fleetLosses returns how often an hour, without bids, a fleet in a pool is expected to lose at least one machine.
+// fleetLosses returns how often per hour, without bids, a fleet in a pool is expected to lose at least one machine.
 // Machines are assumed to be lost one at a time.
 func fleetLosses(c *Candidate, terms market.Terms, machines int, now time.Time) float64 {
 	ends, up := watched(c.Availability, machines, now)
@@ -87,7 +87,7 @@ func fleetLosses(c *Candidate, terms market.Terms, machines int, now time.Time) 
 	return evictionRate(c, terms, machines, now) * float64(machines)
 }
 
-// watched returns how often count machines could no longer be kept, and for how many hours they could.
+// watched returns how often the pool could no longer keep count machines, and for how many hours it could.
 func watched(a *market.Availability, count int, now time.Time) (ends, hours float64) {
 	first, known := a.First()
 	if !known || count <= 0 {

@@ -61,8 +61,8 @@ func TestMachinesLeaveAtTheEnd(t *testing.T) {
 	}
 }
 
-// Machines with the dearest work leave first, whatever their zones are called.
-func TestTheDearestLeaveAtTheEnd(t *testing.T) {
+// Machines with the most expensive work leave first, whatever their zones are called.
+func TestMostExpensiveLeaveFirstAtTheEnd(t *testing.T) {
 	for _, zones := range [][2]string{{"a", "b"}, {"b", "a"}} {
 		s := nearEnd(t, 2*time.Minute, 6.4) // of which 21 machines are kept
 		held := s.Held[0]
@@ -86,7 +86,7 @@ func TestTheDearestLeaveAtTheEnd(t *testing.T) {
 	}
 }
 
-// Losses near the end are replaced only as far as the remaining work pays for; long before it completely.
+// Near the end, losses are replaced only as far as the remaining work pays for; long before it, all are replaced.
 func TestFewAreBoughtNearTheEnd(t *testing.T) {
 	for after, want := range map[float64]int{-1: 0, 0.99: 8, 6.4: 21, 640: 64} {
 		s := nearEnd(t, 30*time.Minute, after)
@@ -122,8 +122,8 @@ func TestEndsThatAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A fleet that is paid for until the work is done is not left, neither on demand when spot comes back nor one that another pool outlasts; a
-// fleet that must be paid again is.
+// A fleet that is paid for until the work is done is kept: an on-demand one when spot capacity returns, and one that another pool outlasts.
+// A fleet that must be paid for again is left.
 func TestPaidMachinesAreKept(t *testing.T) {
 	onDemand := state(10, onDemandPool("xlarge"), pool("xlarge", 0, 2.0, nowMinute-6, 0.2))
 	onDemand.Held = []Allocation{{Pool: onDemand.Pools[0].Pool, Count: 10, Ready: 10}}

@@ -44,10 +44,10 @@ func (j *Job) Cores() float64 { return j.cores }
 // AssumedHours is the assumed duration of a program until a first run has measured it.
 const AssumedHours = 1
 
-// The market that cloud: local replays if the job file names none: the recording embedded in the program.
+// The market that cloud: local replays if the job file names none is the recording embedded in the program.
 var sampleStart = time.Date(2014, 3, 11, 12, 0, 0, 0, time.UTC)
 
-// Sampled reports whether the cloud replays the recording that the program carries along.
+// Sampled reports whether the cloud replays the embedded recording.
 func (l *Local) Sampled() bool { return l.Prices == "" && l.Catalog == "" }
 
 // usualFiles are names of job files and scripts whose jobs are named after their folder.
@@ -76,7 +76,7 @@ func nameFrom(word string) string {
 // assumer fills in missing values, before the checker checks the job.
 type assumer struct{ *checker }
 
-// open reports whether the file says nothing about a field, not even by a misspelt name.
+// open reports whether the file does not set a field, not even under a misspelt name.
 func (c assumer) open(field string) bool { return !c.written(field) && !c.meant[field] }
 
 // assume begins. The planner sets values that depend on the market.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The trials of an application's sweep are jobs that load again, each with its own settings and the sweep's feedback; the same job has the
-// same trials.
+// The trials of an application's sweep are jobs that can be loaded again, each with its own settings and the sweep's feedback; the same job has
+// the same trials.
 func TestTrialJobs(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"p.csv", "c.csv", "r.csv"} {

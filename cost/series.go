@@ -32,7 +32,7 @@ func (l *Ledger) addSeries(r *Report, paid *meter, asOf time.Time) {
 	}
 }
 
-// losses returns those of the rank that has reported the most: usually one rank reports for all.
+// losses returns the losses of the rank that has reported the most: usually one rank reports for all.
 func (p *running) losses() (most []clockPoint) {
 	for _, name := range slices.Sorted(maps.Keys(p.members)) {
 		if f := p.members[name]; len(f.losses) > len(most) {
@@ -178,7 +178,7 @@ func newMeter(bills []bill, asOf time.Time) *meter {
 // at returns the reading in dollars.
 func (m *meter) at(t time.Time) float64 {
 	i, found := slices.BinarySearchFunc(m.marks, t, func(k mark, t time.Time) int { return k.at.Compare(t) })
-	if found { // the last of those at this instant
+	if found { // the last mark at this instant
 		for i+1 < len(m.marks) && m.marks[i+1].at.Equal(t) {
 			i++
 		}

@@ -54,7 +54,7 @@ func TestDiaries(t *testing.T) {
 	}
 }
 
-// tell plays a diary and returns it as it went.
+// tell plays a diary and returns it with the journal that the controller wrote.
 func tell(text string) (string, error) {
 	var out strings.Builder
 	var w *world
@@ -81,7 +81,7 @@ func tell(text string) (string, error) {
 	return strings.TrimRight(out.String(), "\n") + "\n", nil
 }
 
-// happen carries out a line.
+// happen applies one event.
 func (w *world) happen(words []string) (*world, error) {
 	switch words[0] {
 	case "world":
@@ -160,7 +160,7 @@ func clockAfter(clock int64, e journal.Entry) int64 {
 	return clock
 }
 
-// alikeLines reports whether two consecutive lines become one.
+// alikeLines reports whether two consecutive lines are merged.
 func alikeLines(a, b journal.Entry) bool {
 	if a.Kind != b.Kind {
 		return false

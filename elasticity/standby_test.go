@@ -136,7 +136,7 @@ func TestNewcomersTakeNoLostSplit(t *testing.T) {
 		}
 		finish(t, w, "finished")
 		if len(takers) < 2 || takers[0] == newcomer || !slices.Contains(takers, newcomer) {
-			t.Errorf("seed %d: the lost split went to %v, and %s has come", seed, takers, newcomer)
+			t.Errorf("seed %d: the lost split went to %v, and %s has joined", seed, takers, newcomer)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestOutlook(t *testing.T) {
 	s.asked(a, "16+0")
 	o := ask()
 	if !o.Starts || o.Workers != 8 || len(o.Else) != len(Schedulers)-1 || o.Else[0].Sooner(o.Else[1]) > 0 {
-		t.Errorf("beside one: %+v", o)
+		t.Errorf("with one job running: %+v", o)
 	}
 	if last := o.Else[len(o.Else)-1]; last.Starts {
 		t.Errorf("fifo and others that resize no job have no room, and a's pace is unknown: %+v", o.Else)

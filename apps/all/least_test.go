@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Some split reads at least LeastRows rows in one of its clocks, with any number of splits and batches.
+// Whatever the number of splits and batches, some split reads at least LeastRows rows in one of its clocks.
 func TestLeastRows(t *testing.T) {
 	data := map[string]string{"sparse": sparse()}
 	for name, e := range examples() {
@@ -39,7 +39,7 @@ func TestLeastRows(t *testing.T) {
 	}
 }
 
-// sparse returns examples with few of many features.
+// sparse returns examples that each have few of many features.
 func sparse() string {
 	var b strings.Builder
 	for i := range 30 {

@@ -143,7 +143,7 @@ func (e *Encoding) numbered(s *source) (examples *Examples, labels []string) {
 	return examples, labels
 }
 
-// column says how a data file's column is encoded.
+// column describes how a data file's column is encoded.
 type column struct {
 	feature int // of a column of numbers; -1 otherwise
 	target  bool
@@ -216,7 +216,7 @@ func wordOf(c Column, value float32) string {
 
 func number(x float32) string { return strconv.FormatFloat(float64(x), 'g', -1, 64) }
 
-// RMSE compares predicted numbers with labels; empty without labels, or if they are not numbers.
+// RMSE reports the root-mean-square error of predicted numbers; empty without labels, or if labels are not numbers.
 func RMSE(labels []string, predicted func(i int) float64) string {
 	return compare("RMSE", labels, predicted, func(d float64) float64 { return d * d }, math.Sqrt)
 }

@@ -25,7 +25,7 @@ func dryRunOf(t *testing.T, args ...string) (code int, out, errOut string) {
 	return code, o.String(), e.String()
 }
 
-// Mistakes in what a flag names are reported for the flag, not the job file.
+// Errors in what a flag names are reported against the flag, not the job file.
 func TestDryRunBlamesTheFlag(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.csv")
 	if err := os.WriteFile(bad, []byte("hello,world\n"), 0o600); err != nil {
@@ -78,7 +78,7 @@ func TestDryRunWithoutReliable(t *testing.T) {
 	}
 }
 
-// holed writes the examples' prices without some weeks, and with a contradictory row and an absurd one.
+// holed writes the examples' prices with some weeks missing, one contradictory row and one absurd row.
 func holed(t *testing.T, from, to time.Time) string {
 	t.Helper()
 	whole, err := local.ReadPrices("../../examples/data/aws-us-west-1a-c3-2014.csv.gz")
@@ -108,7 +108,7 @@ func holed(t *testing.T, from, to time.Time) string {
 	return path
 }
 
-// The reader reports what makes prices doubtful, and no start falls where they were not recorded.
+// The reader reports why prices are doubtful, and no start falls in a gap in the recording.
 func TestDoubtfulPrices(t *testing.T) {
 	from, to := time.Date(2014, 3, 10, 0, 0, 0, 0, time.UTC), time.Date(2014, 3, 26, 0, 0, 0, 0, time.UTC)
 	file := holed(t, from, to)

@@ -183,7 +183,7 @@ func TestTwentyJobsAndThirtyFaults(t *testing.T) {
 		what := c.cause(random, f)
 		t.Logf("%4.0f s: fault %d: %s", time.Since(began).Seconds(), n+1, what)
 	}
-	all := c.over(30 * time.Minute)
+	all := c.awaitAll(30 * time.Minute)
 	t.Logf("all over after %.0f s", time.Since(began).Seconds())
 	starts := 0
 	for _, j := range all {

@@ -88,6 +88,6 @@ func TestSharesByWeight(t *testing.T) {
 	for name := range weights {
 		c.ask("stop", name).wait(0)
 	}
-	c.over(5 * time.Minute)
+	c.awaitAll(5 * time.Minute)
 	c.finish()
 }

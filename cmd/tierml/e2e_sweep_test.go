@@ -24,7 +24,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// sixSlots are three hosts with two slots each, of which the market takes some, and one reliable host for all trials.
+// sixSlots are three hosts with two slots each, some of which the market reclaims, and one reliable host for all trials.
 const sixSlots = `name: shared
 cloud: local
 resources: {count: 3, any_of: [{type: c3.xlarge}]}
@@ -113,15 +113,15 @@ func (c *sharing) jobs() (jobs []call.Job) {
 	return slices.DeleteFunc(jobs, func(j call.Job) bool { return j.Hosts })
 }
 
-// over waits until all jobs have ended.
-func (c *sharing) over(within time.Duration) (jobs []call.Job) {
+// awaitAll waits until all jobs have ended, and returns them.
+func (c *sharing) awaitAll(within time.Duration) (jobs []call.Job) {
 	c.t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(time.Second) {
 		if jobs = c.jobs(); !slices.ContainsFunc(jobs, func(j call.Job) bool { return !call.State(j.State).Over() }) {
 			return jobs
 		}
 		if time.Now().After(deadline) {
-			c.t.Fatalf("after %s not all jobs are over: %+v", within, jobs)
+			c.t.Fatalf("after %s not all jobs have ended: %+v", within, jobs)
 		}
 	}
 }
@@ -165,9 +165,9 @@ func (c *sharing) finish() {
 	c.nothingRuns()
 }
 
-// Twelve trials over four decades of learning rates share six slots, whose hosts are sometimes taken, under three schedulers: the feedback
+// Twelve trials over four decades of learning rates share six slots, whose hosts are sometimes reclaimed, under three schedulers: the feedback
 // scheduler learns sooner than kill, and kill sooner than fifo; the best trial has the model that it has alone, byte for byte, and is the
-// best of all twelve alone. make -C lab sweep runs it: it needs data outside the repository, and minutes.
+// best of all twelve alone. make -C lab sweep runs it: it takes minutes and needs data outside the repository.
 func TestSweepOfRates(t *testing.T) {
 	data := os.Getenv("TIERML_TEST_SWEEP")
 	if data == "" {
@@ -197,7 +197,7 @@ func TestSweepOfRates(t *testing.T) {
 			t.Errorf("the sweep was submitted:\n%s", printed)
 		}
 		began := time.Now()
-		jobs := c.over(30 * time.Minute)
+		jobs := c.awaitAll(30 * time.Minute)
 		took := time.Since(began)
 		first := map[string]float64{} // seconds to the feedback, as the scheduler saw it
 		for _, d := range c.decisions() {
@@ -281,7 +281,7 @@ func (c *sharing) bestAlone(jobs []call.Job) (best string, least float64) {
 	return best, least
 }
 
-// standstill measures what changes of worker numbers cost: how much longer clocks took, from a request until two clocks after it was
+// standstill measures the cost of changing the number of workers: how much longer clocks took, from a request until two clocks after it was
 // carried out, than other clocks with the same number of workers. All trials have the same work, so their clocks are compared with each
 // other; as longer and shorter ones both count, delays by a busy computer cancel out. The clock in which a trial was paused or resumed is
 // excluded: it includes the pause. The interval is two standard errors.

@@ -1,7 +1,7 @@
 // Tierml trains machine-learning models on machines that their provider may reclaim.
 //
-// Each command has its file, in a package below internal by what people do: watch, change, run, markets, serve. Results and plans go to
-// standard output, progress and errors to standard error.
+// Each command has its own file, in a package below internal named after what users do: watch, change, run, markets, serve.
+// Results and plans go to standard output, progress and errors to standard error.
 package main
 
 import (
@@ -54,7 +54,7 @@ func main() {
 
 const metadataV1 = "AWS_EC2_METADATA_V1_DISABLED"
 
-// tierml is main without the process: it returns the exit code. All output may quote others, so both streams escape.
+// tierml is main without the process: it returns the exit code. All output may quote untrusted text, so both streams escape it.
 func tierml(args []string, in io.Reader, stdout, stderr io.Writer) int {
 	out, errOut := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	defer errOut.Flush()
@@ -86,7 +86,7 @@ func execute(args []string, in io.Reader, out, errOut *terminal.Writer) int {
 	if missing := cli.MissingFlags(cmd, err); missing != nil {
 		err = cli.Usage(missing)
 	}
-	_ = table.Folded(errOut, func(w io.Writer) error { return printError(w, err) }) // nobody is left to read it
+	_ = table.Folded(errOut, func(w io.Writer) error { return printError(w, err) }) // a failed write to standard error cannot be reported
 	return cli.ExitCodeOf(err)
 }
 

@@ -11,7 +11,7 @@ import (
 // balancer decides for a book which slots serve which partitions, and moves slots together (Parameter Service, 3.3.2 and appendix D).
 type balancer struct{ *Book }
 
-// A job gets a reliable slot beyond those that it requests when moves among its slots do not help (Parameter Service, 3.3.2: an aggregator
+// A job gets a reliable slot beyond those that it requests when moves among its slots do not help (Parameter Service, 3.3.2: one aggregator
 // more), and loses it again when the others can serve its partitions. The job's own controller requests the slot and gives it back, by the
 // mechanism of `tierml scale`: its partitions are spread over all of its slots.
 

@@ -108,13 +108,13 @@ func newWorldOf(t *testing.T, cfg programs.Config, room int) *world {
 	return w
 }
 
-// emptyWorld has no controller yet.
+// emptyWorld returns a world without a controller.
 func emptyWorld(t *testing.T, cfg programs.Config) *world {
 	return &world{t: t, cfg: cfg, now: start, machines: map[ps.ServerID]*machine{}, store: map[string]int64{}, attempts: map[uint64]string{},
 		settings: map[uint64]map[string]string{}}
 }
 
-// again starts a controller, the first or one that has only the journal.
+// again starts a controller: the first, or a successor that has only the journal.
 func (w *world) again() {
 	w.t.Helper()
 	rules, err := market.Rules("ec2-now")
@@ -326,7 +326,7 @@ func (w *world) list() {
 	w.tell(elasticity.Listed{Instances: all, Asked: w.now})
 }
 
-// second lets a second pass.
+// second advances the world by one second.
 func (w *world) second() {
 	next := w.now.Add(time.Second)
 	for w.outcome == "" && w.r.NextWake().Before(next) {
@@ -513,7 +513,7 @@ func (w *world) check() {
 				w.t.Errorf("attempt %d of %s after %d", e.Generation, e.Program, at[e.Program])
 			}
 			if at[e.Program] = e.Generation; w.single() && e.Clock != newest[e.Program] {
-				w.t.Errorf("%s goes on at step %d; its newest state is of %d", e.Program, e.Clock, newest[e.Program])
+				w.t.Errorf("%s continues at step %d; its newest state is of %d", e.Program, e.Clock, newest[e.Program])
 			}
 		case journal.ProgramSaved:
 			if e.Generation != at[e.Program] {
@@ -546,12 +546,12 @@ func (w *world) check() {
 		ends := w.ends(key)
 		if w.cfg.Sweep != nil && len(w.cfg.Sweep.Rungs) > 0 && lossOfTask(i) > lossOfTask(0) {
 			if !dropped[key] || slices.Contains(ends, journal.Finished) {
-				w.t.Errorf("%s is not among the best, and has come to %v", key, ends)
+				w.t.Errorf("%s is not among the best, and ended with %v", key, ends)
 			}
 			continue
 		}
 		if n := len(ends); n == 0 || ends[n-1] != journal.Finished || slices.Index(ends, journal.Finished) != n-1 && w.single() {
-			w.t.Errorf("%s has come to %v", key, ends)
+			w.t.Errorf("%s ended with %v", key, ends)
 		}
 		if w.cfg.State && newest[key] != of {
 			w.t.Errorf("the last state of %s is of step %d", key, newest[key])

@@ -50,7 +50,7 @@ type Config struct {
 // A restarted controller does not take its fleet over: anything unsaved was lost with the controller that knew it.
 const forgotten = "its controller was lost, and the job restarts from its last checkpoint"
 
-// fleet returns the part about machines.
+// fleet returns the configuration of the machines.
 func (c *Config) fleet() *fleet.Config {
 	f := &fleet.Config{
 		Settings: c.Settings, Run: c.Run, Want: c.Want, Pools: c.Pools, Policy: c.Policy, Job: c.Job, Whole: true, Forgotten: forgotten,

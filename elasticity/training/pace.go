@@ -84,7 +84,7 @@ func (p *pace) interval(bytes int64, gathered, base, notice, clock float64) (sec
 		size(bytes), deliver, size(int64(p.Rate)), 100*FlushMargin, notice, clock)
 }
 
-// size returns bytes for people.
+// size formats bytes for people.
 func size(bytes int64) string {
 	switch {
 	case bytes >= 1e9:

@@ -7,7 +7,7 @@ import (
 )
 
 // With times measured on real servers, tuning slows no job by more than 1 %, including trials and changes, and speeds most up if the
-// default is not the best. Short jobs are left alone.
+// default is not the best. Short jobs are not tuned.
 func TestTrialsLoseAShareAtMost(t *testing.T) {
 	right, jobs := 0, 0
 	for app, settings := range readPaces(t) {

@@ -115,7 +115,7 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// Lines that are printed meanwhile do not mix with a bar.
+// Lines printed while a bar is shown do not mix with it.
 func TestPrintedLinesDoNotMixWithBars(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}

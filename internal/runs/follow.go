@@ -34,7 +34,7 @@ func Open(dir string) (*Reader, error) {
 	return &Reader{file: f}, nil
 }
 
-// Close returns the file back.
+// Close closes the file.
 func (r *Reader) Close() error { return r.file.Close() }
 
 // pieces bounds what More reads at a time, so that a long journal is not in memory twice.
@@ -88,7 +88,7 @@ func FollowWhile(ctx context.Context, dir string, going func() bool, take func(j
 	}
 	defer r.Close()
 	for {
-		more := going() // asked before reading: the last writes of its holder are read below
+		more := going() // checked before reading, so that the holder's last writes are read below
 		for done := false; !done; {
 			var entries []journal.Entry
 			entries, done, err = r.More()

@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// What is promised wherever on-demand machines can be bought, whatever spot prices do: every start finishes, nobody pays for machines that
+// The guarantees wherever on-demand machines can be bought, whatever spot prices do: every start finishes, no run pays for machines that
 // wait for others, no run costs more than dearest times the same work on on-demand machines by the same rules, and the policy deadline
 // meets every feasible deadline. Tested on random markets, including the characters of characters_test.go, and on all recordings that are
 // present; `make guarantees` tests more.
@@ -162,7 +162,7 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 	return runs
 }
 
-// dearest is how many times as much as on demand a run may cost.
+// dearest is the most that a run may cost, as a multiple of its cost on demand.
 const dearest = 1.5
 
 // onDemandRun returns what a run costs on demand: the cheapest fleet for the work, from its start to the end of billing. State is loaded
@@ -225,7 +225,7 @@ func leastTime(cfg *sim.Config) time.Duration {
 	return change + change/50 + 12*time.Second + time.Duration(work*float64(time.Second)) + save + cfg.Settings.Lag
 }
 
-// checkGuarantees makes the runs, on all cores.
+// checkGuarantees executes the runs, on all cores.
 func checkGuarantees(t *testing.T, runs []guarantee) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -278,8 +278,8 @@ func (d *dearness) String() string {
 	return fmt.Sprintf("%d dearer than on demand, at most %.3f times (%s)", above, d.worst, d.worstRun)
 }
 
-// run makes a run and reports what is wrong with it. A run that would leave its spot machines to meet the deadline is repeated with an
-// adversary that takes them without notice: shortly before, or when their replacements are there and wait for a checkpoint. Only the first
+// run executes a run and reports what is wrong with it. A run that would leave its spot machines to meet the deadline is repeated with an
+// adversary that reclaims them without notice: shortly before, or when their replacements are there and wait for a checkpoint. Only the first
 // run counts for the cost: the fleet on demand does not meet the same faults.
 func (g *guarantee) run(dear *dearness) string {
 	wrong, left, cost := g.once()

@@ -16,7 +16,7 @@ import (
 
 // The report page of a run fits wide and narrow screens, has its charts, prints nothing to the console, loads nothing from elsewhere, and
 // shows the figures of the report. The runs are the story of the tests and those whose report.json TIERML_REPORTS names. Pictures go to
-// TIERML_PICTURES, if it is set, to be looked at.
+// TIERML_PICTURES, if it is set, for inspection.
 func TestReportPage(t *testing.T) {
 	b := openTab(t)
 	defer func() { b.t = t }()

@@ -2,7 +2,7 @@
 // tensor per table, under the table's name, and the clock in its metadata; its bytes depend only on the parameters. It is written
 // atomically.
 //
-// One that is taken while training continues is written by the machines themselves, each its partitions, with a manifest that is written
+// While training continues, the machines write a checkpoint themselves, each its own partitions, and then a manifest, which is written
 // last (manifest.go).
 //
 // It does not know when to take one, nor which run continues from it.

@@ -22,7 +22,7 @@ import (
 // Files in a slot's directory.
 const (
 	aboutFile    = "slot.json"
-	deadlineFile = "deadline" // when its host goes; absent: unknown
+	deadlineFile = "deadline" // when its host will end; absent if unknown
 )
 
 type about struct {

@@ -26,7 +26,7 @@ func rootDisk(i region.Instance) disk {
 
 const rootDevice = "/dev/xvda"
 
-// attachedTo derives the id of what exists as long as an instance.
+// attachedTo derives the id of a resource that lives as long as an instance.
 func attachedTo(prefix string, i region.Instance) string {
 	return prefix + strings.TrimPrefix(i.ID, "i")
 }

@@ -13,7 +13,7 @@ import (
 
 var volumeKinds = []string{"gp2", "gp3", "io1", "io2", "st1", "sc1", "standard"}
 
-// user returns the machine that a volume is attached to. One that ends detaches its volumes.
+// user returns the machine that a volume is attached to. A machine that ends detaches its volumes.
 func (c *call) user(s region.Resource) (region.Instance, bool) {
 	for _, i := range shown(c) {
 		if i.ID == s.Given["instance"] {
@@ -38,7 +38,7 @@ func usage(s region.Resource, i region.Instance) volumeUsage {
 	return volumeUsage{s.ID, i.ID, s.Given["device"], "attached", stamp(at), false}
 }
 
-// disks returns a machine's: the root disk, and the volumes attached to it.
+// disks returns a machine's disks: the root disk and the volumes attached to it.
 func (c *call) disks(i region.Instance) []disk {
 	list := []disk{rootDisk(i)}
 	for _, s := range c.region.Resources(region.Volume) {

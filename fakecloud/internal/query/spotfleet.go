@@ -16,7 +16,7 @@ import (
 
 const spotConfig = "SpotFleetRequestConfig"
 
-// Spot Fleet's words, by EC2 Fleet's.
+// Spot Fleet's terms, by EC2 Fleet's.
 var (
 	spotFleetStrategies = map[string]string{"lowestPrice": "lowest-price", "diversified": "diversified", "capacityOptimized": "capacity-optimized",
 		"capacityOptimizedPrioritized": "capacity-optimized-prioritized", "priceCapacityOptimized": "price-capacity-optimized"}
@@ -93,7 +93,7 @@ func requestSpotFleet(c *call) (answer, error) {
 	}{ID: made.ID}, nil
 }
 
-// plainNames are a launch's names of what a launch specification calls otherwise.
+// plainNames replaces a launch specification's names with a launch's, where they differ.
 var plainNames = strings.NewReplacer("TagSpecificationSet.", "TagSpecification.", "NetworkInterfaceSet.", "NetworkInterface.")
 
 // launchSpecifications reads launches that need no template. One may name several zones or subnets.
@@ -160,10 +160,10 @@ type spotFleetRequest struct {
 	Tags     *set[tag] `xml:"tagSet"`
 }
 
-// cancelled puts EC2 Fleet's word for a state into Spot Fleet's.
+// cancelled translates EC2 Fleet's name of a state into Spot Fleet's.
 func cancelled(state string) string { return strings.Replace(state, "deleted", "cancelled", 1) }
 
-// spotFleetRequests lists them, with their configurations as given, completed by defaults.
+// spotFleetRequests lists Spot Fleets, with their configurations as given, completed by defaults.
 func spotFleetRequests(c *call) (list []spotFleetRequest) {
 	for _, f := range c.region.Fleets(c.now) {
 		if !f.SpotFleet() {

@@ -12,7 +12,7 @@ import (
 // beginning is before every price, including one without a time (market.Constant).
 var beginning = time.Time{}.Add(-time.Second)
 
-// PriceQuery asks for spot prices. Empty lists are no limit.
+// PriceQuery selects spot prices. An empty list does not limit the result.
 type PriceQuery struct {
 	Start, End time.Time // zero = from the beginning, until now
 	Types      []string

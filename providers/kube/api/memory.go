@@ -14,7 +14,7 @@ type memory struct {
 	mu    sync.Mutex
 	known map[provisioner.InstanceID]machine // as last seen; ends no longer change
 	asked map[provisioner.InstanceID]bool    // those that Terminate ended
-	nodes map[string]time.Time               // nodes that will be taken away, and when
+	nodes map[string]time.Time               // nodes that will be removed, and when
 }
 
 func newMemory() memory {
@@ -35,7 +35,7 @@ func (m *memory) knows(id provisioner.InstanceID) bool {
 	return known
 }
 
-// before returns the known pods that have not ended, when a look begins: only they can be missing from it.
+// before returns the known pods that have not ended when a poll begins: only these can be missing from its result.
 func (m *memory) before() map[provisioner.InstanceID]machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *memory) recordEnd(id provisioner.InstanceID) {
 	m.asked[id] = true
 }
 
-// doom records whether a node will be taken away.
+// doom records whether a node will be removed.
 func (m *memory) doom(node string, doomed bool, by time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *memory) doom(node string, doomed bool, by time.Time) {
 	}
 }
 
-// deadline returns when a pod will be taken away; zero = no sign that it will, or its own run ends it.
+// deadline returns when a pod will be removed; zero = no sign that it will, or its own run ends it.
 func (m *memory) deadline(one machine) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
