@@ -172,7 +172,7 @@ func TestOffersCanBeBought(t *testing.T) {
 	})
 }
 
-// An hourly limit has room for the dearest of the pools from which the provider may take machines.
+// An hourly limit has room for the most expensive of the pools from which the provider may take machines.
 func TestHourlyLimitCountsTheDearestChoice(t *testing.T) {
 	s := state(10, priced("xlarge", "a", 0.100), priced("xlarge", "b", 0.104))
 	s.Job.PerHour, s.Chooses = usdOf(1.0/0.95+1e-6), true // for ten of the cheaper pool

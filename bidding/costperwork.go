@@ -22,7 +22,7 @@ import (
 // last week at which they were similar (priceOdds). Worth is the cost of a unit of work otherwise, including upkeep
 // (worth): anything worse is better done later. It rises while the job waits (worthNow). With whole-hour billing,
 // machines are paid by the hour, so each is decided about shortly before its hour ends: kept at its bid, replaced by
-// others at a new bid, which start while it still works, or given back. It waits for better prices while that is
+// others at a new bid, which start while it still works, or released. It waits for better prices while that is
 // expected to be cheaper, but only within patience.
 type CostPerWork struct {
 	// Memo caches what follows from the past alone, for many simulated runs over the same past; nil = no cache.

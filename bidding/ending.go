@@ -37,7 +37,7 @@ type ending struct {
 	nearly   bool  // the paid time of the held machines covers all but an hour of it
 }
 
-// endsEarly reports whether machines may be given back at the end of a job with this policy.
+// endsEarly reports whether machines may be released at the end of a job with this policy.
 func endsEarly(p Policy, s *State) bool {
 	_, known := s.Job.WorkLeft()
 	_, restarts := p.(ByRestart)

@@ -102,7 +102,7 @@ func TestFewAreBoughtNearTheEnd(t *testing.T) {
 	}
 }
 
-// The end is left alone for policies that handle it themselves, where seconds are billed, where the work is unknown, and where leaving
+// The end is not planned for policies that handle it themselves, where seconds are billed, where the work is unknown, and where leaving
 // takes long.
 func TestEndsThatAreLeftAlone(t *testing.T) {
 	s := nearEnd(t, 2*time.Minute, 1)

@@ -143,7 +143,7 @@ func TestPaperKeepsGrantedBids(t *testing.T) {
 	}
 }
 
-// On evictions: when machines are taken, they are replaced from the best pool then.
+// On evictions: when machines are reclaimed, they are replaced from the best pool then.
 func TestPaperReplacesLostMachines(t *testing.T) {
 	s := state(10, pool("xlarge", calm()...), pool("2xlarge", restless()...))
 	s.Held = []Allocation{

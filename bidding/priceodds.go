@@ -279,7 +279,7 @@ type span struct {
 	startup   time.Duration // part of it until the machine works
 	handover  time.Duration // additional working time lost with an eviction
 	notice    time.Duration // between a crossing and the eviction
-	left      time.Duration // working time after which the job is done; machines are then given back, and paid for
+	left      time.Duration // working time after which the job is done; machines are then released, and paid for
 	free      bool          // an interrupted increment costs nothing
 }
 

@@ -183,7 +183,7 @@ func (pr *promise) onDemand() (held units, ready, only bool) {
 }
 
 // settled returns until when no plan leaves a whole working fleet on demand, unless a machine comes or goes: the amount
-// due already exceeds the promise, so that it is short whatever is done of the rest, and no machine is given back at
+// due already exceeds the promise, so that it is short whatever is done of the rest, and no machine is released at
 // the job's end. It subtracts an hour of the fleet, as bills may still change. Zero = the fleet may be left.
 func (pr *promise) settled(p Policy) (until time.Time) {
 	rate := pr.Job.ReliableRate

@@ -203,7 +203,7 @@ func (c ownProgram) onLoss() {
 // ownProgram checks what differs between programs on tiers and others.
 type ownProgram struct{ *checker }
 
-// alone checks a program that does without parameter servers.
+// alone checks a program that uses no parameter servers.
 func (c ownProgram) alone() {
 	j := c.job
 	for _, field := range []string{"reliable", "stages"} {

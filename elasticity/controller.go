@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Config configures a Controller. Durations are market time unless said otherwise.
+// Config configures a Controller. Durations are market time unless stated otherwise.
 type Config struct {
 	tempo.Settings
 	Run      string // names the run in tokens: unique per run

@@ -42,7 +42,7 @@ func (w *world) counts() (to, why []string) {
 	return to, why
 }
 
-// Cuts take longer than the time between them leaves, then little: a reliable machine is requested and given back, nothing is done
+// Cuts take longer than the time between them leaves, then little: a reliable machine is requested and released, nothing is done
 // twice, and the model is the undisturbed one (promise_test.go).
 func TestReliableTierGrowsWithItsCuts(t *testing.T) {
 	for seed := range uint64(6) {

@@ -138,7 +138,7 @@ func TestReliableMachinesMustHoldTheJob(t *testing.T) {
 }
 
 // Where no reliable machine is available, the most reliable available serves, with checkpoints (TierML, footnote 7): because the job says
-// so, or because the pool sells none. When it is taken the next one replaces it, and training continues.
+// so, or because the pool sells none. When it is reclaimed the next one replaces it, and training continues.
 func TestMostReliableServes(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		for seed := range uint64(8) {

@@ -475,7 +475,7 @@ func TestFlushThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// A bill is made when its time has come: the provider's clock may be ahead.
+// A bill is written when it is due: the provider's clock may be ahead.
 func TestBillOfAMachineThatEndsInTheFuture(t *testing.T) {
 	_, step := controller(plain())
 	step(0, Wake{})

@@ -421,7 +421,7 @@ type holding struct {
 	count int
 	asked bool // holds the wanted number, instead of count
 	or    []bidding.Choice
-	// fewer machines are given back once that many more than count are held.
+	// fewer machines are released once that many more than count are held.
 	fewer int
 }
 

@@ -88,7 +88,7 @@ func TestScheduler(t *testing.T) {
 		!strings.Contains(why.Grant.Why, "dominant share") {
 		t.Errorf("why: %+v, %v", why, err)
 	}
-	// A host of four is taken, and another one is bought later.
+	// A host of four is reclaimed, and another one is bought later.
 	launch := `{"kind":"launch","instance":"i-%d","tier":"transient","pool":"ec2/us-west-1/us-west-1a/c3.2xlarge/spot"}`
 	s.says("shared-1", fmt.Sprintf(launch, 1), fmt.Sprintf(launch, 2), fmt.Sprintf(launch, 3), fmt.Sprintf(launch, 4),
 		`{"kind":"notice","instance":"i-4","deadline":"2014-04-01T01:00:00Z"}`)

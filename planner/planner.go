@@ -64,7 +64,7 @@ type Input struct {
 	// Tuning says what is tuned during training, or why nothing is; empty = the job does not request it.
 	Tuning string
 
-	// Sources says where the prices come from and how old they are, for people.
+	// Sources describes where the prices come from and how old they are, for people.
 	Sources []string
 	// ZoneIDs are the ids of zones whose names are specific to an account.
 	ZoneIDs map[string]string
@@ -196,7 +196,7 @@ func (in Input) check() error {
 	return nil
 }
 
-// restarts reports whether the policy does without a reliable tier.
+// restarts reports whether the policy uses no reliable tier.
 func (in Input) restarts() bool {
 	_, restarts := in.Policy.(bidding.ByRestart)
 	return restarts

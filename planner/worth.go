@@ -20,7 +20,7 @@ type Worth struct {
 type TierWorth struct {
 	With, Without market.USD // means where only prices take machines away
 	// From is the number of machine hours per eviction for capacity from which the tier pays off; 0 = it does at no rate tried, and with
-	// Always it does without any.
+	// Always it pays off without evictions.
 	From   float64
 	Always bool
 }

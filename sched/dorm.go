@@ -68,7 +68,7 @@ func theta(x float64) float64 {
 //  2. search chooses which running jobs may be resized, and fills up for each choice (fill). repair looks for an answer where that gave none, and
 //     polish improves it: to the best on one or two hosts (TestP2IsOptimalOnFewHosts), and near it on more (TestP2IsNearTheOptimum).
 //  3. Without an answer the newest waiting job is left out, and 1 begins again. So jobs that run are never stopped for a new one.
-//  4. The last waiting job to be left out has the bounds lifted when it has waited for Patience: P2 alone could make it wait for ever.
+//  4. The last waiting job to be left out has the bounds lifted when it has waited for Patience: P2 alone could make it wait forever.
 //  5. carryOut places the units; workers and servers stay where they are as far as they can (settle).
 func (o Dorm) Plan(s State) Plan {
 	d := begin(s)

@@ -88,7 +88,7 @@ func (d *drafts) incoming(c *draft) bool {
 			j.why = fmt.Sprintf("gives %s to %s, which has not given feedback yet", numbers(fromWorkers[i], fromServers[i]), c.ID)
 		}
 	}
-	if !d.startAsSubmitted(c) { // units differ in size: what was taken is not where it is needed
+	if !d.startAsSubmitted(c) { // units differ in size: the slots taken are not where they are needed
 		d.restore(before)
 		c.why = "waits: what other jobs can spare is not on hosts with room for it"
 		return false

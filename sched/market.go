@@ -61,7 +61,7 @@ func (m *Market) TooMany(want int, now float64) (hosts []string) {
 	return hosts
 }
 
-// Supply is the number of slots that a policy wants bought and given back.
+// Supply is the number of slots that a policy wants bought and released.
 type Supply struct {
 	Acquire, Release int
 	Why              string

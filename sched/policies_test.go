@@ -265,7 +265,7 @@ func TestEveryPlan(t *testing.T) {
 	}
 }
 
-// With no hosts at all, as between two evictions, every job waits or is paused.
+// Without any host, as between two evictions, every job waits or is paused.
 func TestNoHosts(t *testing.T) {
 	for _, p := range policies {
 		s := onHosts(24, running("a", 8, 4, .5), running("b", 4, 2, 0), submitted(8, 4))

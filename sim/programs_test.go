@@ -86,7 +86,7 @@ func TestProgramsOfARange(t *testing.T) {
 	if two.Runtime < 12*time.Hour || two.Runtime > 12*time.Hour+45*time.Minute || two.Machines != 2 {
 		t.Errorf("with two machines of four: %+v", two)
 	}
-	// Two of four are taken after an hour, and for two more hours no others are available: 4 + 2*2 of 24 machine hours are done by then.
+	// Two of four are reclaimed after an hour, and for two more hours no others are available: 4 + 2*2 of 24 machine hours are done by then.
 	grown, entries := programRun(t, gang, func(c *Config) {
 		c.Faults = []Fault{{At: time.Hour, Do: Evict, Count: 2}, {At: time.Hour, Do: NoCapacity, For: 2 * time.Hour}}
 	})

@@ -208,7 +208,7 @@ func TestRestartSameInputsSameJournal(t *testing.T) {
 	}
 }
 
-// TestAvailabilityWithReliableTier: the other controller loses what is taken back and buys when machines are available again.
+// TestAvailabilityWithReliableTier: the other controller loses what is reclaimed and buys when machines are available again.
 func TestAvailabilityWithReliableTier(t *testing.T) {
 	pool := a()
 	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }

@@ -145,7 +145,7 @@ func TestCalm(t *testing.T) {
 	}
 }
 
-// TestPreemptible: GCE's preemptible machines are taken back after 24 hours, with 30 seconds of notice, however calm the market is; Spot
+// TestPreemptible: GCE's preemptible machines are reclaimed after 24 hours, with 30 seconds of notice, however calm the market is; Spot
 // VMs stay.
 func TestPreemptible(t *testing.T) {
 	for name, evictions := range map[string]int{"gce-preemptible": 4, "gce-spot": 0} {
@@ -315,7 +315,7 @@ func withoutMoney(entries []journal.Entry) []journal.Entry {
 	return out
 }
 
-// TestExtraPool: a pool in which nothing is bought changes only what is said about it.
+// TestExtraPool: a pool in which nothing is bought changes only what is reported about it.
 func TestExtraPool(t *testing.T) {
 	r1, e1 := run(t, scenario(t, crossing(), b()))
 	r2, e2 := run(t, scenario(t, crossing(), b(), never()))

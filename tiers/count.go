@@ -37,7 +37,7 @@ func (s *Strain) mayGo(now time.Time) bool {
 type CountRule struct {
 	High int     // cuts in a row beyond the limit that request one more machine
 	Low  float64 // share of the limit that cuts may take with one machine less
-	Calm int     // cuts in a row below that before one is given back, for the first time
+	Calm int     // cuts in a row below that before one is released, for the first time
 	Gain float64 // share of their time by which another machine must shorten cuts; otherwise it goes, and no other is requested
 }
 

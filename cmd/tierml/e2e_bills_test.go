@@ -30,7 +30,7 @@ done
 [ -z "$stop" ] || exit 143
 `
 
-// After one undisturbed run, and calibrated with it, the plan predicts within 5 % the bill of a run whose machines are taken midway, by a
+// After one undisturbed run, and calibrated with it, the plan predicts within 5 % the bill of a run whose machines are reclaimed midway, by a
 // recorded price or by the job's script, and so does the dry run from the same start: make -C lab program-bills.
 func TestProgramBills(t *testing.T) {
 	if os.Getenv("TIERML_PROGRAM_BILLS") == "" {

@@ -277,7 +277,7 @@ func (s *site) inNoUserData(run, canary string) {
 	}
 }
 
-// An array of tasks, trials of a sweep that draws later settings from earlier losses: machines are taken while they work, their tasks are
+// An array of tasks, trials of a sweep that draws later settings from earlier losses: machines are reclaimed while they work, their tasks are
 // reassigned with the same settings, and each is completed once.
 func TestArrayOfTasks(t *testing.T) {
 	t.Parallel()

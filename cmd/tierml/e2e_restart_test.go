@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// The same job by kill and restart, on real processes: machines are taken, with and without a notice, and the job restarts from its last
+// The same job by kill and restart, on real processes: machines are reclaimed, with and without a notice, and the job restarts from its last
 // checkpoint on a whole fleet. The model is that of a single process, byte for byte, and both methods are compared.
 func TestRunByKillAndRestart(t *testing.T) {
 	t.Parallel()

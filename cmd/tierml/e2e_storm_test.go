@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/python/pythontest"
 )
 
-// storm is a program example made to last, and what must hold when machines are taken all the time.
+// storm is a program example made to last, and what must hold when machines are reclaimed all the time.
 type storm struct {
 	name    string
 	changes []string          // of its job file, in addition to those of all

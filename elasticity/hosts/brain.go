@@ -85,7 +85,7 @@ func ReadHosts(entries []journal.Entry) (map[step.ID]PastHost, error) {
 //     (Trim), as it could end hosts with slots: giveBack ends empty ones when their paid time ends.
 //  4. Settle divides charges among slots, and Charge writes those of hosts that have ended.
 //
-// While a run is taken over, nothing is placed, bought or given back until the provider has listed the hosts: slots that then have no host
+// While a run is taken over, nothing is placed, bought or released until the provider has listed the hosts: slots that then have no host
 // are ended by Strand.
 type Brain struct {
 	step   *step.Step

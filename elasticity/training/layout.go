@@ -317,7 +317,7 @@ func (la *layout) outruns(m *Node) bool {
 }
 
 // standbysHandOver reports whether a standby machine holds a split that a worker is about to take. A halt waits for that: the standby would
-// complete the split's clock with nothing computed.
+// complete the split's clock without computing anything.
 func (la *layout) standbysHandOver() bool {
 	if la.cfg.Job.Standby == nil {
 		return false

@@ -1,5 +1,5 @@
 // Package cheapest is the smallest policy that buys: all machines in the pool whose work is cheapest now, at the on-demand price, until
-// they are taken. It shows what a policy has to decide; docs/extend.md walks through it.
+// they are reclaimed. It shows what a policy has to decide; docs/extend.md walks through it.
 package cheapest
 
 import (

@@ -156,7 +156,7 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// A link that somebody sends leads to its page, after the token; no link leads to another site, or puts markup into the form.
+// A shared link leads to its page, after the token; no link leads to another site, or puts markup into the form.
 func TestLinksSurviveTheToken(t *testing.T) {
 	g, handler, _ := gate(t)
 	login := func(to string) string {

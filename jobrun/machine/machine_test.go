@@ -30,7 +30,7 @@ import (
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
-// metadata answers like an instance metadata service, version 2, of a machine that is about to be taken back.
+// metadata answers like an instance metadata service, version 2, of a machine that is about to be reclaimed.
 func metadata(t *testing.T, user node.UserData) *httptest.Server {
 	values := map[string]string{
 		"/latest/meta-data/instance-id":                 "i-0123456789abcdef0",

@@ -73,7 +73,7 @@ func smallestFirst(all []Candidate) {
 	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(a.Type.OnDemand, b.Type.OnDemand) })
 }
 
-// suggested is how many types are proposed: several, so that there is an alternative when one is taken away.
+// suggested is how many types are proposed: several, so that there is an alternative when one is reclaimed.
 const suggested = 3
 
 // suggestTypes returns the types to propose: the cheapest ones in the region of the cheapest, with the zones that sell all.

@@ -29,14 +29,14 @@ import (
 type Market struct {
 	Trace   *trace.Trace
 	Catalog *market.Catalog
-	// Advice is what the Spot Instance Advisor said at AdvisedAt; nil = it was not queried.
+	// Advice is what the Spot Instance Advisor reported at AdvisedAt; nil = it was not queried.
 	Advice    *advisor.Table
 	AdvisedAt time.Time
 	// Told is what else the provider reports about each pool; nil = nothing.
 	Told map[market.Pool]bidding.Hints
 	// ZoneIDs are the ids of zones if zone names are specific to an account; nil = unknown, or names are global.
 	ZoneIDs map[string]string
-	// Sources says for each kind of prices where it comes from and how old it is, for people.
+	// Sources describes, for each kind of prices, its source and age, for people.
 	Sources []string
 	// Warnings are about what the account does not allow; for those about prices see Doubts.
 	Warnings []string

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// Fresh is how long an answer is taken for what holds now: the lists are published about daily.
+	// Fresh is how long an answer counts as current: the lists are published about daily.
 	Fresh = 24 * time.Hour
 	// Usable is how old an answer may be that stands in when the provider cannot be asked: on-demand prices change by the year,
 	// Google's Spot prices once a month at most.

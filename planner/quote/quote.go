@@ -1,7 +1,7 @@
 // Package quote says what each pool costs and how long its machines can be expected to stay: the table that people consult before they
 // write a job file.
 //
-// Every value comes with its basis, and what is unknown is said to be unknown. It does not choose: that is bidding's task.
+// Every value comes with its basis, and what is unknown is reported as unknown. It does not choose: that is bidding's task.
 package quote
 
 import (

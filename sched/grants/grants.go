@@ -407,7 +407,7 @@ func Calls(d Decision, jobs []Claim) (calls []Call) {
 		add(free, j.Unit, -j.reserved(d.Of(j.ID)))
 	}
 	call := func(j Claim, g Grant, workers int) {
-		if workers != j.Told || !j.Began || j.Wants > workers { // somebody else requested more for it
+		if workers != j.Told || !j.Began || j.Wants > workers { // another client requested more for it
 			calls = append(calls, Call{Job: j.ID, Start: !j.Began, Workers: workers, Why: why(d, g)})
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // Market is where the machines of all jobs are bought. The scheduler decides how many vCPUs are wanted (sched.Supply).
 // If it does not, the rule is: as many as the present jobs requested, or as they can use while a vCPU costs at most
 // Widen of the on-demand price. There are at least Least and at most Most. The policy chooses pools and bids. An excess
-// machine is given back when its paid time ends.
+// machine is released when its paid time ends.
 type Market struct {
 	Start time.Time // second 0
 	Pools []bidding.Candidate
@@ -57,7 +57,7 @@ type machine struct {
 	usage   market.Usage
 	ready   float64 // when it starts working
 	taken   float64 // when it is reclaimed; +Inf = never
-	leaves  float64 // when it is given back; +Inf = undecided
+	leaves  float64 // when it is released; +Inf = undecided
 	up      bool    // it is working
 }
 
@@ -280,7 +280,7 @@ func (f *fleet) giveBack(now float64, ids []string) {
 	}
 }
 
-// spare is how long before its paid time ends a machine is given back.
+// spare is how long before its paid time ends a machine is released.
 const spare = 30.
 
 // paidUntil returns when the paid time of a machine ends.

@@ -24,7 +24,7 @@ type character struct {
 	// draw generates a pool's prices over some days, as fractions of its on-demand price. Pools that move together share their seed.
 	draw     func(r *rand.Rand, days int, tell func(at time.Duration, share float64))
 	together bool
-	scarce   bool // machines are taken for lack of capacity, not by price
+	scarce   bool // machines are reclaimed for lack of capacity, not by price
 }
 
 var characters = []character{

@@ -47,7 +47,7 @@ func (d *delivery) next(ctx context.Context) (int, *block) {
 	return d.given - 1, &d.blocks[d.given-1]
 }
 
-// finish stores a block's rows, and delivers all whose turn has come.
+// finish stores a block's rows, and delivers all that are next in order.
 func (d *delivery) finish(i int, rows []Row) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,7 +20,7 @@ type Kind string
 // The kinds of alerts.
 const (
 	Budget        Kind = "budget"         // a limit is near or exceeded, or no longer so
-	EvictionStorm Kind = "eviction-storm" // many machines are taken at once
+	EvictionStorm Kind = "eviction-storm" // many machines are reclaimed at once
 	Stuck         Kind = "stuck"          // no clock for much longer than usual
 	Moving        Kind = "moving"         // the next clock arrived after all
 	Finished      Kind = "finished"
@@ -152,7 +152,7 @@ func (w *Watch) alert(kind Kind, why string, now time.Time) Alert {
 	return Alert{Kind: kind, Run: w.run, Why: why, At: now.UTC(), MarketTime: w.market.UTC(), Clock: w.clock}
 }
 
-// lose records that a machine was taken, and checks whether it is one of many.
+// lose records that a machine was reclaimed, and checks whether it is one of many.
 func (w *Watch) lose(e journal.Entry, now time.Time, out []Alert) []Alert {
 	if _, told := w.taken[e.Instance]; told { // its notice was already counted
 		return out

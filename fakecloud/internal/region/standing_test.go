@@ -235,7 +235,7 @@ func TestMaintainedFleetsReplaceWhatEnds(t *testing.T) {
 	}
 }
 
-// A machine with a rebalance recommendation gets a successor at once, and stays until it is taken.
+// A machine with a rebalance recommendation gets a successor at once, and stays until it is reclaimed.
 func TestFleetsRebalance(t *testing.T) {
 	for rebalance, want := range map[bool]float64{false: 2, true: 3} {
 		r := newRegion(t, nil)

@@ -154,7 +154,7 @@ func (c *Cloud) zoneMachines(ctx context.Context, zone, filter string) ([]machin
 	return found, err
 }
 
-// appendMachine appends a machine, unless it is in another region or belongs to somebody else and only looks like ours.
+// appendMachine appends a machine, unless it is in another region or belongs to another user and only looks like ours.
 func (c *Cloud) appendMachine(list []machine, i *computepb.Instance) ([]machine, error) {
 	if !strings.HasPrefix(baseName(i.GetZone()), c.config.Region+"-") || i.GetLabels()[labelCluster] != labelValue(c.config.Cluster) ||
 		c.config.Job != "" && i.GetLabels()[labelJob] != labelValue(c.config.Job) {

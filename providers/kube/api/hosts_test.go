@@ -67,7 +67,7 @@ func live(t *testing.T, client kubernetes.Interface) (names []string) {
 	return names
 }
 
-// agents call for each pod as hosts' agents do, and end the processes of slots that are given back, which there are none of.
+// agents call for each pod as hosts' agents do, and end the processes of slots that are released; there are none.
 func agents(ctx context.Context, cloud *api.Cloud, address string) {
 	var all sync.WaitGroup
 	defer all.Wait()

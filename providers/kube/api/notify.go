@@ -178,7 +178,7 @@ func (w *watcher) take(e watch.Event, open bool) bool {
 	return false
 }
 
-// see records whether a node will be taken away.
+// see records whether a node will be removed.
 func (w *watcher) see(node *corev1.Node) bool {
 	bad := doomed(node)
 	w.cloud.seen.doom(node.Name, bad, wholeSeconds(time.Now().Add(w.cloud.config.Notice)))

@@ -128,7 +128,7 @@ func (m machine) gone(asked bool, now time.Time) machine {
 	return m
 }
 
-// impending are the taints of nodes that will be taken away, by key.
+// impending are the taints of nodes that will be removed, by key.
 var impending = []string{
 	"karpenter.sh/disrupted", "karpenter.sh/disruption",
 	"cloud.google.com/impending-node-termination",
@@ -137,7 +137,7 @@ var impending = []string{
 	corev1.TaintNodeOutOfService,
 }
 
-// doomed reports whether a node will be taken away soon.
+// doomed reports whether a node will be removed soon.
 func doomed(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(impending, t.Key) })
 }

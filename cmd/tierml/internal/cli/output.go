@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/internal/table"
 )
 
-// CompleteFlag lets shells complete the words that a flag accepts; a command without the flag is left alone.
+// CompleteFlag lets shells complete the words that a flag accepts; a command without the flag is unchanged.
 func CompleteFlag(cmd *cobra.Command, flag string, words ...string) {
 	if cmd.Flags().Lookup(flag) == nil {
 		return
