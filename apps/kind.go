@@ -114,7 +114,7 @@ type Former interface {
 	Former(defaults int, given Params) Params
 }
 
-// Cut says how to cut the input.
+// Cut specifies how to cut the input.
 type Cut struct {
 	Splits  int     // number of splits, >= 1
 	Fewer   bool    // make fewer splits if there is too little data

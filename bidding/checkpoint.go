@@ -81,7 +81,7 @@ func (p Checkpoint) saveEvery(s State, h holding) time.Duration {
 	}
 	if s.Job.Terms.MaxBid == 0 {
 		losses := fleetLosses(c, s.Job.Terms, s.Want.machines(s.Want.total(), c.Type), s.Now)
-		if e.Known && e.Mean > 0 && !e.Censored { // otherwise prices evict nobody, however short their history
+		if e.Known && e.Mean > 0 && !e.Censored { // otherwise prices evict no machine, however short their history
 			losses += 1 / mttf.Hours()
 		}
 		mttf = time.Duration(float64(time.Hour) / max(losses, 1e-6))

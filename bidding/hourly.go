@@ -54,7 +54,7 @@ func limit(p Policy, s State, plan Plan) Plan {
 }
 
 // wait postpones purchases that the budget cannot cover in addition to the increments that held machines begin before
-// they are gone: those that leave may be gone by then.
+// they are gone: machines that leave may be gone by then.
 func (h *hourly) wait() {
 	j := &h.Job
 	if j.Budget <= 0 || j.Overspends || len(h.Held) == 0 || len(h.plan.Acquire) == 0 {

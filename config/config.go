@@ -423,7 +423,7 @@ func (s Stop) Rules() stopping.Rules {
 	return r
 }
 
-// Checkpoint says where and how often the state of training is saved while it continues: a run that lost every machine
+// Checkpoint specifies where and how often the state of training is saved while it continues: a run that lost every machine
 // that held it, or was killed, continues from there. Model and what follows it declare what saving and restarting cost
 // where there is no reliable tier; nothing declared: the dry run says what it assumes (sim.OnStorage).
 type Checkpoint struct {

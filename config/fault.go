@@ -55,7 +55,7 @@ func (fs Faults) Sort() {
 	})
 }
 
-// mostFaults is how many mistakes are reported: finding a cure for each takes longer than reading it, and nobody reads more.
+// mostFaults is how many mistakes are reported: finding a cure for each takes longer than reading it, and users do not read more.
 const mostFaults = 100
 
 // report sorts faults, and says how many more there are.

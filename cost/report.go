@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Report says what a run cost and achieved, as plain data: `tierml report -o json` prints it. Times are market time; money is a decimal
+// Report describes what a run cost and achieved, as plain data: `tierml report -o json` prints it. Times are market time; money is a decimal
 // string of US dollars; lists have a fixed order.
 type Report struct {
 	Run        Run         `json:"run"`

@@ -58,7 +58,7 @@ func (w *world) tellList() {
 	}
 }
 
-// list tells the controller which machines exist, as far as the provider knows everywhere.
+// list sends the controller the machines that exist, as far as the provider knows everywhere.
 func (w *world) list() {
 	var all []provisioner.Instance
 	for _, n := range w.order {
@@ -147,7 +147,7 @@ func (w *world) newestCheckpoint() (name string, at ps.Clock) {
 	return name, at
 }
 
-// The controller dies midway and comes back: training has continued, nothing is repeated, no machine is lost or bought twice.
+// The controller dies midway and is restarted: training has continued, nothing is repeated, no machine is lost or bought twice.
 func TestControllerComesBack(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		var at, back ps.Clock

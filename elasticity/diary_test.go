@@ -16,8 +16,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/*.txt anew")
 
-// TestDiaries tells stories: events go in, the controller's journal comes out. A file of testdata is a list of entries, with a blank line
-// after each:
+// TestDiaries plays stories: the input is events, the output the controller's journal. A file of testdata is a list of entries, with a
+// blank line after each:
 //
 //	what happens
 //	----

@@ -12,7 +12,7 @@ import (
 )
 
 // The only reliable machine owns everything in stage 1. On a busy host it is silent for longer than others may be, and the controller
-// waits: nothing is repeated. If it does not come back it is given up, and the run continues with another.
+// waits: nothing is repeated. If it does not reconnect it is given up, and the run continues with another.
 func TestTheOnlyReliableMachineIsSilent(t *testing.T) {
 	s := plain()
 	s.transient, s.deadAfter, s.saveEvery = 1, 1500*time.Millisecond, time.Second

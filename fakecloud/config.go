@@ -30,7 +30,7 @@ type InstanceType = region.Type
 // Limits are the account's limits; 0 is none.
 type Limits = region.Limits
 
-// Config says what the cloud sells and how its instances run. Durations marked "wall" are in wall-clock time, independent of the market's
+// Config specifies what the cloud sells and how its instances run. Durations marked "wall" are in wall-clock time, independent of the market's
 // speed.
 type Config struct {
 	// Clock maps wall-clock to market time. Clock.Market is the start that script offsets count from.

@@ -96,7 +96,7 @@ const wantedFormats = "want LIBSVM (label index:value ...), a CSV table with a h
 // rows returns the number of examples.
 func (s *source) rows() int { return len(s.all.start) - 1 }
 
-// reading says how a file is read: its images, and for a prediction the model's columns.
+// reading specifies how a file is read: its images, and for a prediction the model's columns.
 type reading struct {
 	images    func(apps.Input, io.Reader) (*source, error)
 	zeroBased *bool                  // of LIBSVM; nil = as the file shows

@@ -220,7 +220,7 @@ func fewRepeat(p input.Pairs) bool {
 	return times[1] == most && times[2] < most && times[3] <= times[2]
 }
 
-// measured reports whether an id is a number with a fraction, which nobody gives to a user or an item.
+// measured reports whether an id is a number with a fraction, which is never the id of a user or an item.
 func measured(id string) bool {
 	_, err := strconv.ParseFloat(id, 64)
 	return err == nil && strings.Contains(id, ".")

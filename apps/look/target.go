@@ -246,7 +246,7 @@ func (w *weighed) mostMeasured(at int) bool {
 	return 2*measured > others
 }
 
-// informs reports whether a column says more than when or which a row is, which nobody predicts.
+// informs reports whether a column contains more than a row's time or id, which are never worth predicting.
 func (w *weighed) informs(i int) bool {
 	c := w.Columns[i]
 	name := nameOf(c.Name)

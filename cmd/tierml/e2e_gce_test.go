@@ -101,7 +101,7 @@ exec bash "$TIERML_HOME/startup-script"
 }
 
 // A job of cloud: gce, like Compute Engine in everything but the machines' hosts: prices by the API, the program and the splits by a store,
-// one-time tokens, TLS. Its controller is killed and another one takes over; then a run that nobody continues leaves machines in the
+// one-time tokens, TLS. Its controller is killed and another one takes over; then a run that is not continued leaves machines in the
 // cluster, which are cleaned up.
 func TestComputeEngine(t *testing.T) {
 	for _, tool := range []string{"bash", "curl", "sha256sum", "sed"} {

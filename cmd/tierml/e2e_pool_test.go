@@ -73,7 +73,7 @@ func (c *sharing) kill(random *rand.Rand, kind string) (what string, done bool) 
 	return fmt.Sprintf("kill %d, %s", pid, kind), syscall.Kill(pid, syscall.SIGKILL) == nil
 }
 
-// evict tells the cloud of the shared hosts to take machines. done: there was a transient one without a notice.
+// evict makes the cloud of the shared hosts reclaim machines. done: there was a transient one without a notice.
 func (c *sharing) evict(order string) (what string, done bool) {
 	log, _ := os.ReadFile(c.path("work", rundir.Root, "shared-1", rundir.LogsDir, "controller.log"))
 	at := bytes.LastIndex(log, []byte("endpoint=http://"))

@@ -297,7 +297,7 @@ func TestLaptopIsClosed(t *testing.T) {
 	s.nothingRuns()
 }
 
-// freePort returns a port that nobody listens on now.
+// freePort returns a port on which no process listens now.
 func freePort(t *testing.T) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

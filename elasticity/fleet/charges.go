@@ -37,7 +37,7 @@ func UnknownCharge(instance string, pool market.Pool, launched, ended time.Time,
 
 const unknownCharge = "this machine's bill could not be computed: "
 
-// unknownBill reports whether a journal entry says that there is no bill.
+// unknownBill reports whether a journal entry records that there is no bill.
 func unknownBill(e journal.Entry) bool { return strings.HasPrefix(e.Why, unknownCharge) }
 
 // accounts are the bills.

@@ -23,7 +23,7 @@ func (b *Book) BillOf(total market.USD, now time.Time, charges func(host step.ID
 		cost := s.Cost
 		if !s.Charged && s.Host != "" && charges != nil {
 			until := now
-			if s.over() && s.Ended.Before(now) {
+			if s.hasEnded() && s.Ended.Before(now) {
 				until = s.Ended
 			}
 			size, lines := charges(s.Host)
@@ -59,7 +59,7 @@ func (b *Book) share(s *Slot, host Size, until time.Time, charges []market.Charg
 	slices.SortFunc(times, time.Time.Compare)
 	for i := range len(times) - 1 {
 		there := slices.DeleteFunc(slices.Clone(b.on[s.Host]), func(o *Slot) bool {
-			return o.Placed.After(times[i]) || o.over() && !o.Ended.After(times[i])
+			return o.Placed.After(times[i]) || o.hasEnded() && !o.Ended.After(times[i])
 		})
 		sum += Share(s.Size, host, Crowd(host, there), times[i], times[i+1], charges)
 	}

@@ -108,7 +108,7 @@ func (b *Book) Apply(l Line) error {
 		s.Returned = l.T
 		b.recount(s)
 	case Ended:
-		if s.over() {
+		if s.hasEnded() {
 			return fmt.Errorf("slot %s ends twice", s.ID)
 		}
 		s.Ended, s.EndedBy, s.Why, s.Presumed = l.T, l.By, l.Why, l.Presumed
@@ -308,7 +308,7 @@ func (b *Book) Admits(user int, job string) bool {
 func (b *Book) Return(now time.Time, job string, ids ...provisioner.InstanceID) {
 	for _, id := range ids {
 		s := b.byID[id]
-		if s == nil || s.Job != job || s.over() || s.Leaving() {
+		if s == nil || s.Job != job || s.hasEnded() || s.Leaving() {
 			continue
 		}
 		if s.waiting() {
@@ -334,7 +334,7 @@ func (b *Book) end(at time.Time, s *Slot, of Line) {
 // Gone records the end of a slot's process, as reported by its host's agent.
 func (b *Book) Gone(now time.Time, host step.ID, id provisioner.InstanceID, why string) {
 	s := b.byID[id]
-	if s == nil || s.Host != host || s.over() {
+	if s == nil || s.Host != host || s.hasEnded() {
 		return
 	}
 	if s.Leaving() {
@@ -399,7 +399,7 @@ func (b *Book) neighbours(job string, host step.ID) bool {
 // On returns the slots of a host that have not ended, in order of their requests.
 func (b *Book) On(host step.ID) (on []*Slot) {
 	for _, s := range b.on[host] {
-		if !s.over() {
+		if !s.hasEnded() {
 			on = append(on, s)
 		}
 	}
@@ -443,7 +443,7 @@ func (b *Book) instances(slots []*Slot) []provisioner.Instance {
 		i := provisioner.Instance{ID: s.ID, Pool: s.Pool, Token: s.Token, State: provisioner.Pending, Launched: s.Asked, Tags: maps.Clone(s.Tags)}
 		h := b.hosts[s.Host]
 		switch {
-		case s.over():
+		case s.hasEnded():
 			i.State, i.Ended, i.EndedBy, i.Reason, i.Presumed = provisioner.Terminated, s.Ended, s.EndedBy, s.Why, s.Presumed
 			if s.Charged {
 				i.Cost = &s.Cost

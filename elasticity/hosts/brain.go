@@ -80,7 +80,7 @@ func ReadHosts(entries []journal.Entry) (map[step.ID]PastHost, error) {
 // To its fleet it has the role that training has in a job (fleet.Work, in work.go): slots are the work. The order of
 // the parts of advance:
 //  1. takeCalls and judge find out which hosts are alive. The slots of one that is not end at once (Lose).
-//  2. know tells the Book which hosts are going, so that nothing is placed on those, and their jobs are warned.
+//  2. know informs the Book of hosts that are going, so that nothing is placed on those, and their jobs are warned.
 //  3. want places what waits. The demand is the hosts that stay and those that the other slots lack. The fleet does not trim itself to it
 //     (Trim), as it could end hosts with slots: giveBack ends empty ones when their paid time ends.
 //  4. Settle divides charges among slots, and Charge writes those of hosts that have ended.

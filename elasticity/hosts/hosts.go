@@ -115,7 +115,7 @@ type Slot struct {
 	Ended   time.Time // zero = not yet
 	EndedBy market.EndedBy
 	Why     string
-	// Presumed: nobody saw the end of its process.
+	// Presumed: the end of its process was not observed.
 	Presumed bool
 
 	Charged bool // Cost is known
@@ -125,8 +125,8 @@ type Slot struct {
 // Leaving reports whether the job has given the slot back.
 func (s *Slot) Leaving() bool { return !s.Returned.IsZero() }
 
-func (s *Slot) over() bool    { return !s.Ended.IsZero() }
-func (s *Slot) waiting() bool { return s.Host == "" && !s.over() }
+func (s *Slot) hasEnded() bool { return !s.Ended.IsZero() }
+func (s *Slot) waiting() bool  { return s.Host == "" && !s.hasEnded() }
 
 // Host is a machine that has slots, as the Brain knows it.
 type Host struct {

@@ -43,7 +43,7 @@ type Line struct {
 	By      market.EndedBy           `json:"by,omitempty"`
 	Why     string                   `json:"why,omitempty"`
 
-	// Presumed: nobody saw the end of a slot's process, which may still run.
+	// Presumed: the end of a slot's process was not observed, so it may still run.
 	Presumed bool `json:"presumed,omitempty"`
 
 	USD     market.USD     `json:"usd,omitzero"`

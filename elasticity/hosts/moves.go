@@ -276,7 +276,7 @@ func (b balancer) attend() {
 
 // hostOf returns where a slot is; empty = nowhere any more.
 func (b balancer) hostOf(slot step.ID) step.ID {
-	if s := b.slot(slot); s != nil && !s.over() {
+	if s := b.slot(slot); s != nil && !s.hasEnded() {
 		return s.Host
 	}
 	return ""

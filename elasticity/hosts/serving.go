@@ -15,7 +15,7 @@ import (
 // count, and one that has not measured its bytes counts by cores alone.
 //
 // Parameter Service (AutoPS) reserves turns for each job in a cycle of each aggregator (appendix C). Hosts here reserve none: a host
-// computes with all of its vCPUs and answers requests as they come, which slows nobody down while the load is at most its vCPUs and its
+// computes with all of its vCPUs and answers requests as they come, which slows no job down while the load is at most its vCPUs and its
 // network (docs/decisions/0021).
 type Serving struct {
 	Load map[step.ID]Load   // by host: of serving if no job has to wait
@@ -59,7 +59,7 @@ type piece struct {
 	load      Load
 }
 
-// tenancy says which reliable hosts serve which partitions of profiled jobs.
+// tenancy records which reliable hosts serve which partitions of profiled jobs.
 type tenancy struct {
 	limit  float64                        // the share of its speed that a job may lose
 	has    map[step.ID]Load               // capacity of the hosts
@@ -182,7 +182,7 @@ func (t *tenancy) most() (most float64) {
 	return most
 }
 
-// relieve moves partitions of a job away from a host, the largest loads first, until nobody there loses more than the limit. Each goes to
+// relieve moves partitions of a job away from a host, the largest loads first, until no job there loses more than the limit. Each goes to
 // the job's other host with the least room that fits (pseudocode 1); what fits none stays.
 func (t *tenancy) relieve(from step.ID, job string) (moved []piece) {
 	order, has := slices.Clone(t.pieces[job]), t.has[from]

@@ -60,7 +60,7 @@ type rented struct {
 	silent   bool // its agent no longer calls
 }
 
-func (r *rented) over() bool { return r.State == provisioner.Terminated }
+func (r *rented) hasEnded() bool { return r.State == provisioner.Terminated }
 
 var errCrash = errors.New("crash")
 
@@ -178,7 +178,7 @@ func (w *world) launch(r provisioner.Request) {
 
 func (w *world) end(id provisioner.InstanceID, by market.EndedBy, why string) {
 	for _, i := range w.rented {
-		if i.ID == id && !i.over() {
+		if i.ID == id && !i.hasEnded() {
 			i.State, i.Ended, i.EndedBy, i.Reason = provisioner.Terminated, w.now.Truncate(time.Second), by, why
 			for slot, host := range w.running {
 				if host == step.ID(id) {
@@ -193,7 +193,7 @@ func (w *world) end(id provisioner.InstanceID, by market.EndedBy, why string) {
 func (w *world) agents() {
 	for _, i := range w.rented {
 		id := step.ID(i.ID)
-		if i.over() || i.silent || w.now.Sub(i.Launched) < 20*time.Second || !w.brain.Called(id, i.Token) {
+		if i.hasEnded() || i.silent || w.now.Sub(i.Launched) < 20*time.Second || !w.brain.Called(id, i.Token) {
 			continue
 		}
 		for _, s := range w.brain.Book.On(id) {
@@ -218,7 +218,7 @@ func (w *world) pass(d time.Duration) {
 	for until := w.now.Add(d); w.now.Before(until) && w.outcome == ""; {
 		w.now = w.now.Add(tick)
 		for _, i := range w.rented {
-			if !i.over() && !i.deadline.IsZero() && !w.now.Before(i.deadline) {
+			if !i.hasEnded() && !i.deadline.IsZero() && !w.now.Before(i.deadline) {
 				w.end(i.ID, market.ByProvider, "taken back")
 			}
 		}
@@ -243,7 +243,7 @@ func (w *world) list() {
 	var all []provisioner.Instance
 	for _, i := range w.rented {
 		all = append(all, i.Instance)
-		if !i.deadline.IsZero() && !i.over() {
+		if !i.deadline.IsZero() && !i.hasEnded() {
 			w.inbox = append(w.inbox, elasticity.Warned{ID: step.ID(i.ID), Deadline: i.deadline})
 		}
 	}
@@ -295,7 +295,7 @@ func (w *world) profile(job string, of tiers.Profile) {
 
 func (w *world) warn(n int, notice time.Duration) {
 	for _, i := range w.rented {
-		if n > 0 && !i.over() && i.Pool.Class == market.Spot && i.deadline.IsZero() {
+		if n > 0 && !i.hasEnded() && i.Pool.Class == market.Spot && i.deadline.IsZero() {
 			i.deadline = w.now.Add(notice)
 			n--
 		}
@@ -350,13 +350,13 @@ func (w *world) finish() {
 		w.t.Fatalf("the hosts do not end: %+v", w.entries[len(w.entries)-3:])
 	}
 	for _, i := range w.rented {
-		if !i.over() {
+		if !i.hasEnded() {
 			w.t.Errorf("%s is left", i.ID)
 		}
 	}
 	for _, s := range w.brain.Book.Slots() {
-		if !s.over() || !s.Charged {
-			w.t.Errorf("slot %s of %s on %s: over %v, charged %v", s.ID, s.Job, s.Host, s.over(), s.Charged)
+		if !s.hasEnded() || !s.Charged {
+			w.t.Errorf("slot %s of %s on %s: over %v, charged %v", s.ID, s.Job, s.Host, s.hasEnded(), s.Charged)
 		}
 	}
 	var charged market.USD

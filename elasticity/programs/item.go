@@ -112,7 +112,7 @@ func (it *unit) waiting() bool {
 	return it.attempt == 0 && !it.over && it.verdict.Decision == trials.Goes
 }
 
-// orphan is a copy of a program that nobody controls.
+// orphan is a copy of a program that no controller manages.
 type orphan struct {
 	w     *worker   // nil = its machine is unknown
 	since time.Time // by Step.Awake

@@ -35,7 +35,7 @@ type Machine struct {
 	Leaving     bool      // hands over everything, then is terminated
 	Terminating bool      // its end was requested from the provider
 	Ended       bool      // according to the provider
-	Unlisted    bool      // nobody saw its end, e.g. it is no longer listed or its cloud was killed: it may still run
+	Unlisted    bool      // its end was not observed, e.g. it is no longer listed or its cloud was killed: it may still run
 	Archived    bool      // ended and billed: no event can concern it
 	Deadline    time.Time // of the eviction that it was warned of
 	Entered     time.Time // when this controller learned of it

@@ -40,7 +40,7 @@ type Settings struct {
 
 	CutEvery      time.Duration // the shortest time between cuts; bandwidth may make it longer
 	DeadAfter     time.Duration // silence after which a node is given up
-	BrokenAfter   time.Duration // time for a node whose stream broke to come back
+	BrokenAfter   time.Duration // time for a node whose stream broke to reconnect
 	JoinWait      time.Duration // how long ready machines wait for others, to join together
 	NoticeWait    time.Duration // how long the first notice waits for more: a bulk eviction arrives as many notices
 	BootWithin    time.Duration // time for a bought machine's agent to call

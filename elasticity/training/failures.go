@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Machines are judged by silence: a stream that broke and did not come back, or one that is open but idle. Silence is no proof. Three rules
+// Machines are judged by silence: a stream that broke and was not restored, or one that is open but idle. Silence is no proof. Three rules
 // prevent false conclusions:
 //
 //   - Silence counts only while the controller was listening (Awake): one that was stopped has received nothing.
@@ -174,7 +174,7 @@ func (si *failureDetector) recordOutage(to string, unheard int, why string) {
 	si.Record(func() journal.Entry { return journal.Entry{Kind: journal.Silence, To: to, Count: unheard, Why: why} })
 }
 
-// brokenPatience returns how long a machine whose stream broke may take to come back.
+// brokenPatience returns how long a machine whose stream broke may take to reconnect.
 func (si *failureDetector) brokenPatience(m *Node) time.Duration {
 	if si.Awake.JustResumed(m.BrokenAt) {
 		return max(si.cfg.BrokenAfter, si.cfg.DeadAfter)

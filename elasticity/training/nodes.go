@@ -73,7 +73,7 @@ type nodes struct {
 	listed   []*Node // see members
 }
 
-// errand is what to tell a machine about splits.
+// errand is what to send a machine about splits.
 type errand struct {
 	given         bool // there is any
 	assign        []tiers.SplitAt

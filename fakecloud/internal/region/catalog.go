@@ -21,7 +21,7 @@ type Limits struct {
 	OnDemandInstances int // maximum number of on-demand instances: InstanceLimitExceeded
 }
 
-// Config says what a region sells. All pools belong to one provider and the region Name.
+// Config specifies what a region sells. All pools belong to one provider and the region Name.
 type Config struct {
 	Provider string                          // EC2 or GCE; "" = EC2
 	Name     string                          // "us-west-1"

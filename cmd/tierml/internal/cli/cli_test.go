@@ -144,7 +144,7 @@ func TestSteps(t *testing.T) {
 	out.Reset()
 	cmd := &cobra.Command{}
 	cmd.SetErr(&out)
-	Next(cmd, Step{"tool", "again"}) // nobody looks
+	Next(cmd, Step{"tool", "again"}) // not a terminal
 	if out.Len() > 0 || Quiet(cmd) {
 		t.Errorf("printed %q", &out)
 	}

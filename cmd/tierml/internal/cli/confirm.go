@@ -48,7 +48,7 @@ var ErrInterrupted = Exit(ExitInterrupted, errors.New("stopped by Ctrl-C before 
 // ConfirmUntil is Confirm that also accepts Ctrl-C, which is caught, as an answer.
 func ConfirmUntil(ctx context.Context, in io.Reader, out io.Writer, yes bool) error {
 	answer := make(chan error, 1)
-	// After Ctrl-C it keeps waiting for a line that nobody reads, until the process ends.
+	// After Ctrl-C it keeps waiting for a line that is never read, until the process ends.
 	go func() { answer <- Confirm(in, out, IsTerminal(in) && IsTerminal(out), yes) }()
 	select {
 	case err := <-answer:
