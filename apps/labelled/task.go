@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/parallel"
 	"github.com/tierml/tierml/ps"
 )
 
