@@ -43,7 +43,7 @@ var rules = []rule{
 	{"a machine has a home of its own", "fakecloud/machine.go", "\"HOME=\"+home,", "\"HOME=\"+os.Getenv(\"HOME\"),", "fakecloud", "TestMachinesHaveAHomeOfTheirOwn"},
 	{"behind a gate a request is whose that says", "internal/access/gate.go", "h.id == r.Header.Get(holderHeader)", "true || h.id == r.Header.Get(holderHeader)", "internal/access", "TestBehindAGate"},
 	{"secrets stay in front of a gate", "internal/access/gate.go", "out.Header.Del(secret)", "_ = secret", "internal/access", "TestBehindAGate"},
-	{"a token leads to one group's job server", "cmd/tierml/internal/serve/isolate.go", "there && of != name", "there && false && of != name", "cmd/tierml/internal/serve", "TestIsolateTakesSeparateGroups"},
+	{"a token leads to one group's job server", "jobmanager/isolate/isolate.go", "there && of != name", "there && false && of != name", "cmd/tierml/internal/serve", "TestIsolateTakesSeparateGroups"},
 	{"groups and programs need --isolate", "cmd/tierml/internal/serve/server.go", "slices.Contains(allow, config.AllowPrograms) && !o.behind", "slices.Contains(allow, config.AllowPrograms) && false", "cmd/tierml/internal/serve", "TestGroupsAndProgramsOnTheHostAreRefused"},
 	{"numbers have an upper bound", "config/check.go", "if value > maximum {", "if false && value > maximum {", "config", "TestNumbersHaveAnUpperBound"},
 	{"names of clients are printable", "jobmanager/submitted.go", "len(by) > longestName || strings.ContainsFunc(", "false && strings.ContainsFunc(", "jobmanager", "TestUserNamesAreSanitized"},
@@ -91,7 +91,7 @@ var rules = []rule{
 	{"machines of others are left alone", "cmd/tierml/internal/change/leaks.go", "if l.owner != \"\" && h.Owner == l.owner {", "if l.owner != \"\" || h.Owner == l.owner {", "cmd/tierml", "TestDownLeavesOthersAlone"},
 	{"runs of one bucket save apart", "jobrun/state.go", "filepath.Base(directory)+\"-\"+rand.Text()[:6]", "filepath.Base(directory)", "jobrun", "TestRunsShareABucket"},
 	{"a slot is a user of its own", "elasticity/hosts/hostagent/hostagent.go", "own := a.cfg.Users > 0 && o.User == 0", "own := false", "elasticity/hosts/hostagent", "TestSlotsAreUsersOfTheirOwn"},
-	{"a group's folder is its own", "cmd/tierml/internal/serve/isolate.go", "os.Mkdir(g.dir, 0o700)", "os.Mkdir(g.dir, 0o755)", "cmd/tierml", "TestIsolatedGroups"},
+	{"a group's folder is its own", "jobmanager/isolate/isolate.go", "os.Mkdir(g.dir, 0o700)", "os.Mkdir(g.dir, 0o755)", "cmd/tierml", "TestIsolatedGroups"},
 	{"the job server's token is its owner's", "jobmanager/reach/shelf.go", "\"Bearer \")+\"\\n\"), 0o600)", "\"Bearer \")+\"\\n\"), 0o644)", "cmd/tierml", "TestLaptopIsClosed"},
 	{"what is drawn steers no terminal", "watch/console/draw.go", "terminal.Line(s.Start.Name), ", "s.Start.Name, ", "watch/console", "TestDrawIsNotSteered"},
 }
