@@ -11,7 +11,7 @@ import (
 func TestTunedModel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	job := s.job(choices{Clocks: 1500, Speed: 60, Flops: 2_000_000, Limits: "tune: true", Orphan: "2m"})
+	job := s.job(choices{Clocks: 4000, Speed: 60, Flops: 2_000_000, Limits: "tune: true", Orphan: "2m"})
 	run := s.start("run", "-y", job)
 	s.until(run, "small-1", "three answers of the tuner", has(journal.Tune, 3))
 	s.order("small-1", "evict oldest")
