@@ -64,6 +64,9 @@ var command = pattern.Of("`(sed [^`]*) OLD >NEW`")
 
 // The commands of refusals make the file readable.
 func TestCommandsRewriteDates(t *testing.T) {
+	if _, err := exec.LookPath("sed"); err != nil {
+		t.Skip("no sed is here, which the messages name: install it")
+	}
 	for text, want := range map[string][]float32{
 		"at,y\n01/02/2024,1\n12/1/2024 23:59,2\n": {19724, 19754},
 		"at,y\n13/2/24,1\n14/2/24,2\n":            {19766},
@@ -81,7 +84,7 @@ func TestCommandsRewriteDates(t *testing.T) {
 			sed.Stdin = strings.NewReader(text)
 			out, err := sed.Output()
 			if err != nil {
-				t.Skip(err)
+				t.Fatalf("%s: %v", found[1], err)
 			}
 			table, err := ReadTable("t.csv", strings.NewReader(string(out)), 0)
 			if err != nil || !slices.Contains(table.Value, want[i]) {
