@@ -78,6 +78,7 @@ func (s *Shard) foldWith(c *Contribution) error {
 		return err
 	}
 	s.counted(c)
+	freeAll(append(c.done, c.Done))
 	if waiting == nil {
 		if len(s.ahead) > 0 {
 			s.ahead = append(s.ahead[:0], s.ahead[1:]...)

@@ -212,7 +212,9 @@ func (s *Shard) final() (*Final, error) {
 		f.Pending = append(f.Pending, PendingClock{Clock: s.folded + 1 + Clock(i), Committed: p.committed, Sums: sums})
 	}
 	for _, inc := range sorted(s.staged) {
-		f.Staged = append(f.Staged, s.staged[inc])
+		c := s.staged[inc]
+		c.Done, c.done = nil, nil // the message uses its memory
+		f.Staged = append(f.Staged, c)
 	}
 	seen := map[Incarnation]bool{}
 	for inc := range s.settled {

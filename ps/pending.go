@@ -6,6 +6,8 @@ import "github.com/tierml/tierml/internal/vector"
 type pending struct {
 	committed int // splits that have committed this clock
 	tables    []sums
+	keeps     bool     // a table's sums may use contributions' memory
+	done      []func() // theirs (Contribution.Done)
 }
 
 // sums are the sums of the rows of one table. One of fixed, float and the pieces is used.
@@ -30,6 +32,7 @@ func newPending(s *Schema) *pending {
 	for i := range p.tables {
 		u, t := &p.tables[i], &s.Tables[i]
 		u.wide = t.Cols >= wideRow
+		p.keeps = p.keeps || u.wide || t.Sparse
 		switch {
 		case t.Sparse:
 		case s.Deterministic:
@@ -41,7 +44,7 @@ func newPending(s *Schema) *pending {
 	return p
 }
 
-// reset empties it, and keeps its memory for another clock.
+// reset empties it, and keeps its own memory for another clock.
 func (p *pending) reset() {
 	p.committed = 0
 	for i := range p.tables {
@@ -55,6 +58,22 @@ func (p *pending) reset() {
 		clear(u.fixedRows)
 		clear(u.floatRows)
 		u.fixedRows, u.floatRows = u.fixedRows[:0], u.floatRows[:0]
+	}
+	p.free()
+}
+
+// free gives contributions' memory back, which is unused.
+func (p *pending) free() {
+	freeAll(p.done)
+	clear(p.done)
+	p.done = p.done[:0]
+}
+
+func freeAll(done []func()) {
+	for _, f := range done {
+		if f != nil {
+			f()
+		}
 	}
 }
 

@@ -128,7 +128,7 @@ func (s *Shard) StagePiece(c *Contribution, piece int, more bool) (committed boo
 	case !follow(a.last().Keys, c.Updates.Keys):
 		return false, invalid("pieces of a contribution whose rows do not ascend")
 	}
-	a.more = append(a.more, c.Updates)
+	a.more, a.done = append(a.more, c.Updates), append(a.done, c.Done)
 	if !more {
 		delete(s.arriving, c.Incarnation)
 		s.staged[c.Incarnation] = a

@@ -57,8 +57,13 @@ type Contribution struct {
 	Clock       Clock
 	Splits      []Split // ascending; at least one
 	Updates     Sums
-	Given       bool   // the memory of dense rows belongs to the shard, which may change it; otherwise it is valid until Commit
-	more        []Sums // if it came in pieces: all but the first
+	Given       bool // the memory of dense rows belongs to the shard, which may change it; otherwise it is valid until Commit
+	// Done, unless nil, is called when the shard has folded the contribution and no longer uses its memory. It is never called for a
+	// contribution that does not count here, or that was still staged when its partition began to move.
+	Done func()
+
+	more []Sums   // if it came in pieces: all but the first
+	done []func() // Done of those
 }
 
 // NewShard returns a partition in its initial state, at cut 0.
@@ -329,6 +334,10 @@ func (s *Shard) commit(inc Incarnation, seq uint64) (folded bool, err error) {
 	}
 	s.counted(c)
 	p.committed += len(c.Splits)
+	p.done = append(append(p.done, c.done...), c.Done)
+	if !p.keeps {
+		p.free()
+	}
 	return s.fold()
 }
 

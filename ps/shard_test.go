@@ -223,6 +223,9 @@ func (s *schedule) stagePieces(t *rapid.T, c *Contribution) {
 		more = len(rest.Keys) > 0
 		for range rapid.IntRange(1, 2).Draw(t, "times") {
 			again := part
+			if c.Given {
+				again.Updates = ownUpdates(t, &again)
+			}
 			if committed, err := s.shard.StagePiece(&again, piece, more); err != nil || committed {
 				t.Fatalf("stage piece %d: %v, %v", piece, committed, err)
 			}

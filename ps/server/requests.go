@@ -133,6 +133,10 @@ func (l local) Call(ctx context.Context, generation ps.Generation, request wire.
 func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.Stage, given bool) wire.Message {
 	ack := &wire.Ack{Partitions: make([]wire.PartitionStatus, 0, len(m.Partitions))}
 	contributions := make([]ps.Contribution, len(m.Partitions)) // in one piece of memory
+	var done func()
+	if given {
+		done = m.Share()
+	}
 	for i := range m.Partitions {
 		part, contribution := &m.Partitions[i], &contributions[i]
 		status, refusal := s.serve(ctx, generation, part.Partition, func(slot *slot) (wire.Code, bool) {
@@ -143,6 +147,7 @@ func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.St
 				Splits:      m.Splits,
 				Updates:     part.Sums,
 				Given:       given,
+				Done:        done,
 			}
 			began := s.now()
 			committed, err := slot.shard.StagePiece(contribution, int(part.Piece), part.More)

@@ -101,9 +101,20 @@ func NewBuffer(size int) *Buffer {
 	return &Buffer{words: make([]uint64, bytes/8), size: size}
 }
 
-// newExactBuffer returns a buffer for something that is kept: no larger than needed, and not from the pool.
+// keptStep is what large buffers for something that is kept are a multiple of, in bytes, so that similar ones can follow each other.
+const keptStep = 64 << 10
+
+// newExactBuffer returns a buffer for something that is kept: no larger than needed, up to keptStep, and with undefined content.
 func newExactBuffer(size int) *Buffer {
-	return &Buffer{words: make([]uint64, (size+7)/8), size: size}
+	if size < largeBuffer {
+		return &Buffer{words: make([]uint64, (size+7)/8), size: size}
+	}
+	bytes := (size + keptStep - 1) / keptStep * keptStep
+	if b := takeLarge(bytes); b != nil {
+		b.size = size
+		return b
+	}
+	return &Buffer{words: make([]uint64, bytes/8), size: size}
 }
 
 // resize changes a buffer's size. It returns false if there is none, or its memory is too small or larger than needed.
@@ -136,11 +147,10 @@ func (b *Buffer) Release() {
 	if b == nil {
 		return
 	}
-	switch bytes, pool := pooled(8 * len(b.words)); {
-	case pool == nil || bytes != 8*len(b.words):
-	case bytes >= largeBuffer:
+	held := 8 * len(b.words)
+	if held >= largeBuffer {
 		putLarge(b)
-	default:
+	} else if bytes, pool := pooled(held); bytes == held {
 		pool.Put(b)
 	}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 
@@ -199,9 +200,23 @@ type Stage struct {
 	Clock       ps.Clock
 	Splits      []ps.Split // ascending
 	Partitions  []PartitionSums
+	buffer      *Buffer
 }
 
-func (*Stage) Type() Type { return typeStage }
+func (*Stage) Type() Type       { return typeStage }
+func (m *Stage) hold(b *Buffer) { m.buffer = b }
+
+// Share returns a function to be called once for each of Partitions, when its sums are unused: the last call frees their memory. The garbage
+// collector frees it if a call never comes.
+func (m *Stage) Share() func() {
+	buffer, users := m.buffer, new(atomic.Int64)
+	users.Store(int64(len(m.Partitions)))
+	return func() {
+		if users.Add(-1) == 0 {
+			buffer.Release()
+		}
+	}
+}
 
 func (m *Stage) encode(e *encoder) {
 	e.u64(uint64(m.Incarnation))
@@ -268,21 +283,37 @@ func (m *Stage) Clone() *Stage {
 	c := *m
 	c.Splits = append([]ps.Split(nil), m.Splits...)
 	c.Partitions = make([]PartitionSums, len(m.Partitions))
+	words := 0
+	for i := range m.Partitions {
+		u := &m.Partitions[i].Sums
+		words += len(u.Fixed) + (len(u.Float)+1)/2
+	}
+	c.buffer = newExactBuffer(8 * words)
+	rest := c.buffer.Bytes()
 	for i, p := range m.Partitions {
-		c.Partitions[i] = PartitionSums{p.Partition, p.Piece, p.More, p.Transport, ps.Sums{
-			Keys:  append([]ps.Key(nil), p.Sums.Keys...),
-			Fixed: append([]int64(nil), p.Sums.Fixed...),
-			Float: append([]float32(nil), p.Sums.Float...),
-		}}
+		u := ps.Sums{Keys: append([]ps.Key(nil), p.Sums.Keys...)}
+		u.Fixed, rest = cloned(p.Sums.Fixed, rest)
+		u.Float, rest = cloned(p.Sums.Float, rest)
+		c.Partitions[i] = PartitionSums{p.Partition, p.Piece, p.More, p.Transport, u}
 	}
 	return &c
+}
+
+// cloned copies numbers to the beginning of memory, and returns them and the rest, which begins at a multiple of 8.
+func cloned[T number](v []T, memory []byte) ([]T, []byte) {
+	from := raw(v)
+	if len(from) == 0 {
+		return nil, memory
+	}
+	copy(memory, from)
+	end := (len(from) + 7) &^ 7
+	return view[T](memory[:len(from):len(from)]), memory[end:]
 }
 
 // Contribute sends a whole contribution to its only owner: it stages all parts, and if all are staged commits them at once. The answer is
 // Committed for parts that count and OK for those that are staged and wait for Commit, because another part is not.
 type Contribute struct {
 	Stage
-	buffer *Buffer
 	keys   []ps.Key // memory of Partitions' keys
 	pooled bool
 }
@@ -298,8 +329,7 @@ func newContribute() *Contribute {
 // keptKeys bounds the memory for keys that a released message keeps.
 const keptKeys = 1 << 18
 
-func (*Contribute) Type() Type       { return typeContribute }
-func (m *Contribute) hold(b *Buffer) { m.buffer = b }
+func (*Contribute) Type() Type { return typeContribute }
 
 func (m *Contribute) decode(d *decoder) {
 	d.keyMemory = m.keys[:0]
