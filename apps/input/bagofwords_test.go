@@ -181,6 +181,8 @@ func TestCountsOfWords(t *testing.T) {
 		"with ids":       "doc,court,law,vote\na,1,0,2\nb,0,3,0\n",
 		"without a name": ",court,law,vote\n0,1,0,2\n1,0,3,0\n",
 		"semicolons":     "court;law;vote\n1;;2\n;3;\n",
+		"a row a word":   "document,term,n\na,vote,2\nb,law,1\na,court,1\nb,law,2\n",
+		"other columns":  "year\tdoc_id\tword\tcount\ttf_idf\n1999\t7\tcourt\t1\t.3\n1999\t7\tvote\t2\t.1\n2001\t3\tlaw\t3\t.2\n2001\t3\tvote\t0\t0\n",
 		"MatrixMarket":   "%%MatrixMarket matrix coordinate integer general\n% made\n2 3 3\n1 1 1\n1 3 2\n2 2 3\n",
 	} {
 		bag, err := ReadBag("f", strings.NewReader(text), 0, BagOptions{})
@@ -191,6 +193,9 @@ func TestCountsOfWords(t *testing.T) {
 	bag, err := ReadBag("f", strings.NewReader("court,law,vote\n1,0,2\n0,3,0\n"), 0, BagOptions{Vocabulary: []string{"law", "vote"}})
 	if err != nil || fmt.Sprint(bag.Word, bag.Count, bag.Words) != "[1 0] [2 3] 2" {
 		t.Errorf("with a vocabulary: %+v, %v", bag, err)
+	}
+	if _, err := ReadBag("f", strings.NewReader("doc,word,count\na,law,2\na,,1\na,vote,-1\n"), 1, BagOptions{}); err == nil || err.Error() != `f:4: column 3: "-1" is not a count, a whole number from 0 (more than the 1 bad lines that may be left out)` {
+		t.Error(err)
 	}
 	if _, err := ReadBag("f", strings.NewReader("court,law\n0.5,0\n0,1.5\n"), 0, BagOptions{}); err == nil || !strings.HasPrefix(err.Error(), `f: "0.5" in the column "court" is no count`) && !strings.HasPrefix(err.Error(), `f: "1.5" in the column "law" is no count`) {
 		t.Error(err)

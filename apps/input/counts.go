@@ -82,37 +82,45 @@ func countOf(field string) (int, error) {
 // readCounts reads a table whose columns are words.
 func (d *documentReader) readCounts(in io.Reader, first []byte, words []int) error {
 	d.bag.Notes = append(d.bag.Notes, fmt.Sprintf("each row is a document, and each of %d columns counts a word", len(words)))
+	var places []int64 // of the columns' words; -1 = not of the given vocabulary
+	return d.eachRow(in, first, func(row int, fields []string) (reason string, err error) {
+		if row > 0 {
+			return d.addCounts(row, fields, words, places), nil
+		}
+		for _, i := range words {
+			places = append(places, d.placeOf(strings.TrimSpace(fields[i])))
+		}
+		return "", nil
+	})
+}
+
+// eachRow calls f for each row of a table, the header first. A reason makes it a bad line.
+func (d *documentReader) eachRow(in io.Reader, first []byte, f func(row int, fields []string) (reason string, err error)) error {
 	separator, _ := tableForm(first)
 	lines := csv.NewReader(in)
 	lines.Comma, lines.LazyQuotes, lines.ReuseRecord = separator, separator != ',', true
-	var places []int64 // of the columns' words; -1 = not of the given vocabulary
 	for row := 0; ; row++ {
 		fields, err := nextRow(lines)
 		var parse *csv.ParseError
-		reason := ""
+		line, reason := 0, ""
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &parse):
-			reason = reasonOf(parse, fields, lines.FieldsPerRecord)
+			line, reason = parse.StartLine, reasonOf(parse, fields, lines.FieldsPerRecord)
 		case err != nil:
 			return fmt.Errorf("%s: %w", d.name, err)
-		case row == 0:
-			for _, i := range words {
-				places = append(places, d.placeOf(strings.TrimSpace(fields[i])))
-			}
-			continue
 		default:
-			reason = d.addCounts(row, fields, words, places)
-		}
-		if reason != "" {
-			line, _ := lines.FieldPos(0)
-			if parse != nil {
-				line = parse.StartLine
-			}
-			if err := d.tolerance.take(&LineError{d.name, line, reason}); err != nil {
+			line, _ = lines.FieldPos(0)
+			if reason, err = f(row, fields); err != nil {
 				return err
 			}
+		}
+		if reason == "" {
+			continue
+		}
+		if err := d.tolerance.take(&LineError{d.name, line, reason}); err != nil {
+			return err
 		}
 	}
 }

@@ -49,6 +49,27 @@ const (
 	dayFirst
 )
 
+// DateOrderError says that a column's dates with slashes do not show whether the month or the day comes first.
+type DateOrderError struct{ error }
+
+// ClearDate reports whether a line has a date with slashes that shows it.
+func ClearDate(line []byte) bool {
+	for _, part := range slashedIn().FindAllSubmatch(line, -1) {
+		first, _ := strconv.Atoi(string(part[1]))
+		second, _ := strconv.Atoi(string(part[2]))
+		if (first > 12) != (second > 12) {
+			return true
+		}
+	}
+	return false
+}
+
+// packed matches names of files that sed cannot read.
+var packed = pattern.Of(`(?i)\.(?:gz|bz2|xz|zst|zip|parquet)$`)
+
+// slashedIn matches the beginnings of dates with slashes in a line.
+var slashedIn = pattern.Of(`\b([0-9]{1,2})/([0-9]{1,2})/[0-9]{2}`)
+
 // dateColumn finds the order of day and month in a column's dates with slashes: a number above 12 is a day. Until one is seen, dates are
 // read as if the month came first, and exchanged at the end.
 type dateColumn struct {

@@ -75,6 +75,9 @@ func TestCommandsRewriteDates(t *testing.T) {
 		if err == nil {
 			t.Fatal("it is read")
 		}
+		if _, err := ReadTable("t.csv.GZ", strings.NewReader(text), 0); err == nil || strings.HasSuffix(err.Error(), "Unpack the file first") != strings.Contains(text, "/2024") {
+			t.Errorf("of a packed file: %v", err)
+		}
 		commands := command().FindAllStringSubmatch(err.Error(), -1)
 		if len(commands) != len(want) {
 			t.Fatalf("%d commands in %v", len(commands), err)

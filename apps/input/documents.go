@@ -31,6 +31,7 @@ type BagOptions struct {
 //   - LDA-C: `words word:count word:count ...`, a document a line, words from 0;
 //   - a table with a column of text, named text, review, body or the like, or else the one with the longest cells;
 //   - a table of counts, a document a row, a word a column; or a MatrixMarket file of documents by words;
+//   - a table with columns called as document, word and count, a row for each word of a document;
 //   - text, a document a line.
 //
 // Words of text are runs of at least two letters, digits or underscores, in lower case.
@@ -78,6 +79,8 @@ func ReadBag(name string, r io.Reader, maxBad int, o BagOptions) (Bag, error) {
 		err = d.readSparse(in)
 	case formTable:
 		err = d.readTable(in, column)
+	case formCounted:
+		err = d.readCounted(in, first)
 	default:
 		err = d.readLines(in, first)
 	}
@@ -94,6 +97,7 @@ const (
 	formUCI
 	formSparse
 	formTable
+	formCounted
 )
 
 var (
@@ -101,10 +105,10 @@ var (
 	sparseLine = pattern.Of(`^([0-9]+)((?:\s+[0-9]+:[0-9]+)*)\s*$`)
 )
 
-// LooksBag reports whether a text begins like documents of counted words: UCI's or LDA-C's format.
+// LooksBag reports whether a text begins like documents of counted words: UCI's or LDA-C's format, or a table of document, word and count.
 func LooksBag(first []byte) bool {
 	form, _ := formOf(first, BagOptions{})
-	return form == formUCI || form == formSparse
+	return form == formUCI || form == formSparse || form == formCounted
 }
 
 // TextColumn returns the column with text in a table's first lines; empty = no table, or no such column.
@@ -132,6 +136,9 @@ func formOf(first []byte, o BagOptions) (form bagForm, column string) {
 	}
 	if bad == 0 || bad == 1 && len(lines) == shownLines && allMatch(lines, sparseLine()) {
 		return formSparse, ""
+	}
+	if _, counted := countedColumns(first, o); counted {
+		return formCounted, ""
 	}
 	if column = textColumn(first, o); column != "" {
 		return formTable, column
@@ -276,37 +283,22 @@ func (d *documentReader) readTable(in io.Reader, column string) error {
 	d.bag.Notes = append(d.bag.Notes, fmt.Sprintf("each cell of the column %q is a document", column))
 	buffered := bufio.NewReaderSize(in, look)
 	first, _ := buffered.Peek(look)
-	separator, _ := tableForm(first)
-	lines := csv.NewReader(buffered)
-	lines.Comma, lines.LazyQuotes, lines.ReuseRecord = separator, separator != ',', true
 	at, number := -1, 0
-	for row := 0; ; row++ {
-		fields, err := nextRow(lines)
-		var parse *csv.ParseError
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.As(err, &parse):
-			if err := d.tolerance.take(&LineError{d.name, parse.StartLine, reasonOf(parse, fields, lines.FieldsPerRecord)}); err != nil {
-				return err
-			}
-			continue
-		case err != nil:
-			return fmt.Errorf("%s: %w", d.name, err)
-		}
+	return d.eachRow(buffered, first, func(row int, fields []string) (reason string, err error) {
 		if row == 0 {
 			names := documentHeader(fields, d.options.Columns)
 			at = slices.IndexFunc(names, func(name string) bool { return strings.TrimSpace(name) == column })
 			if at < 0 {
-				return fmt.Errorf("%s: there is no column %q", d.name, column)
+				return "", fmt.Errorf("%s: there is no column %q", d.name, column)
 			}
 			if slices.Equal(names, fields) {
-				continue
+				return "", nil
 			}
 			number = 1 // the first line is a document
 		}
 		d.add(number+row, wordsOf(fields[at]))
-	}
+		return "", nil
+	})
 }
 
 // readSparse reads LDA-C.

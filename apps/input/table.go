@@ -389,7 +389,14 @@ func (t *tableReader) dateFault() error {
 			continue
 		}
 		if fault := c.dates.fault(c.name); fault != "" {
-			return fmt.Errorf("%s: column %d (%s) %s", t.name, i+1, c.name, fault)
+			err := fmt.Errorf("%s: column %d (%s) %s", t.name, i+1, c.name, fault)
+			if packed().MatchString(t.name) {
+				err = fmt.Errorf("%w. Unpack the file first", err)
+			}
+			if c.dates.order == unknownOrder {
+				err = &DateOrderError{err}
+			}
+			return err
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@
 package look
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -37,17 +38,19 @@ const shownText = 4 << 20
 
 // At examines the beginning of a file. The target, if it is not empty, is the column to predict.
 func At(in apps.Input, target string) (Proposal, error) {
-	plain, err := input.Plain(in.Data)
+	unpacked, err := input.Plain(in.Data)
 	if err != nil {
 		return Proposal{}, err
 	}
-	defer plain.Close()
-	head, err := io.ReadAll(io.LimitReader(plain, shownText))
+	defer unpacked.Close()
+	head, err := io.ReadAll(io.LimitReader(unpacked, shownText))
 	if err != nil {
 		return Proposal{}, err
 	}
+	rest := bufio.NewReaderSize(unpacked, 1<<16)
 	if len(head) == shownText { // the last line is not whole
 		head = head[:bytes.LastIndexByte(head, '\n')+1]
+		_, _ = rest.ReadSlice('\n')
 	}
 	in.MaxBadLines = bytes.Count(head, []byte("\n")) / 5
 	again := func() apps.Input { in.Data = bytes.NewReader(head); return in }
@@ -68,11 +71,24 @@ func At(in apps.Input, target string) (Proposal, error) {
 		if err == nil && bytes.HasPrefix(head, []byte("%%MatrixMarket matrix coordinate integer")) && fewRepeat(pairs) {
 			return Proposal{Why: in.Name + ": its whole numbers may be counts of words in documents, or ratings: `tierml init --data " + in.Name + " --app lda`, or `--app mf`, says which"}, nil
 		}
-		if why := ratings(pairs); err == nil && why != "" && (pairs.Named || !describes(in, head)) {
+		why := ratings(pairs)
+		switch {
+		case err != nil || why == "" || !pairs.Named && describes(in, head):
+		case !pairs.Header && pairs.Columns == 3 && fewRepeat(pairs):
+			return Proposal{Why: in.Name + ": its whole numbers may be counts of words in documents, or ratings: a first line `document,word,count`, or `user,item,rating`, says which"}, nil
+		default:
 			return Proposal{App: "mf", Why: why}, nil
 		}
 	}
 	found, err := labelled.LookAt(again())
+	for tries := 0; errors.As(err, new(*input.DateOrderError)) && tries < mostDates; tries++ { // a later line may show it
+		line := nextClearDate(rest)
+		if line == nil {
+			break
+		}
+		head = append(head, line...)
+		found, err = labelled.LookAt(again())
+	}
 	text := input.TextColumn(head, in.Ignore)
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	wide := input.LooksTable(head) && bytes.Count(line, []byte(",")) >= mostOfRatings && !bytes.Contains(line, []byte(", ")) // whose fault is shown
@@ -105,6 +121,22 @@ func At(in apps.Input, target string) (Proposal, error) {
 		}
 	}
 	return Proposal{}, nil
+}
+
+// mostDates is how many lines with clear dates are tried: the dates may be those of another column.
+const mostDates = 10
+
+// nextClearDate returns the next line with a date that shows the order of day and month; nil = there is none.
+func nextClearDate(rest *bufio.Reader) []byte {
+	for {
+		line, err := rest.ReadBytes('\n')
+		if err != nil {
+			return nil
+		}
+		if input.ClearDate(line) {
+			return line
+		}
+	}
 }
 
 // isNamedTable reports whether a file's name says that it is a table, so that the fault of its form is worth telling.

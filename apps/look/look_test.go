@@ -49,6 +49,9 @@ func TestAt(t *testing.T) {
 		"LDA-C, a wrong count":   {"3 1:1\n" + lines("", n, func(i int) string { return fmt.Sprintf("2 %d:1 %d:3", i%10, 10+i%7) }), "lda", "", nil},
 		"text":                   {lines("", n, func(i int) string { return strings.Repeat("law vote court ", 1+i%3) }), "lda", "", nil},
 		"reviews":                {lines("id,review,stars\n", n, func(i int) string { return fmt.Sprintf("%d,\"a good film, number %d\",%d", i, i, i%5) }), "lda", "", nil},
+		"a row a word":           {lines("document,term,count\n", n, func(i int) string { return fmt.Sprintf("d%d,w%d,%d", i%10, i/10, 1+i%3) }), "lda", "", nil},
+		"numbers as of words":    {lines("", n, func(i int) string { return fmt.Sprintf("%d,%d,%d", i%10, i/10, 1+i%7/4+i%11/10) }), "", "", nil},
+		"clear dates at the end": {lines("date,shop,sales\n", 400_000, func(i int) string { return fmt.Sprintf("%d/3/2024,%d,%d.5", 1+i/13_000, i%90, i*7) }), "ridge", "sales", nil},
 		"LIBSVM":                 {lines("", n, func(i int) string { return fmt.Sprintf("%d.5 0:1 %d:2", i, 1+i%9) }), "ridge", "", nil},
 	} {
 		got, err := At(apps.Input{Name: "f", Data: strings.NewReader(c.text)}, "")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ import (
 func NewInitCommand() *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
-		Use:   "init [JOB.yaml]",
+		Use:   "init [JOB.yaml|DATA]",
 		Short: "Ask questions and write a first job file",
 		Long: `It asks what to train and on which machines, suggests answers, and explains every line. Flags answer questions in advance;
 without a terminal it asks nothing. It writes the file, by default NAME.yaml, only if the job can be planned.
@@ -34,6 +35,7 @@ without a terminal it asks nothing. It writes the file, by default NAME.yaml, on
 With --script, or a script as the first answer, the job runs your own program. --from reads a SkyPilot or dstack task, and lists the fields
 without a counterpart.`,
 		Example: `  tierml init
+  tierml init ratings.csv.gz
   tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
   tierml init --script finetune/train.py --set hours=3
   tierml init --from task.sky.yaml
@@ -41,12 +43,16 @@ without a counterpart.`,
   tierml init --data s3://BUCKET/ratings.csv.gz --cloud ec2 --settings installation.yaml --types c5.xlarge,m5.xlarge`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return fmt.Errorf("name one job file to write; there are %d arguments", len(args))
+				return fmt.Errorf("name one job file to write, or one file of data; there are %d arguments", len(args))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
+			switch {
+			case len(args) == 0:
+			case o.wanted.Data == "" && isData(args[0]):
+				o.wanted.Data = args[0]
+			default:
 				o.path = args[0]
 			}
 			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
@@ -84,6 +90,15 @@ without a counterpart.`,
 	more.Float64Var(&w.StopLoss, "stop-loss", 0, "stop when the test `figure` is at or below this")
 	more.StringSliceVar(&w.Zones, "zones", nil, "`zones`; default: those of the region that sell the types")
 	return cmd
+}
+
+// isData reports whether an argument is a file of data, not the job file to write.
+func isData(arg string) bool {
+	if ending := strings.ToLower(filepath.Ext(arg)); ending == ".yaml" || ending == ".yml" {
+		return false
+	}
+	info, err := os.Stat(arg)
+	return err == nil && info.Mode().IsRegular() || strings.HasPrefix(arg, "s3://") || strings.HasPrefix(arg, "gs://")
 }
 
 type initOptions struct {
