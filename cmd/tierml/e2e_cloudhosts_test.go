@@ -13,6 +13,8 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/elasticity/hosts/hostagent"
+	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/raced"
 	"github.com/tierml/tierml/internal/rundir"
@@ -66,9 +68,10 @@ func TestJobsShareHostsOnComputeEngine(t *testing.T) {
 	s.jobsShare(sharedCloud{cloud, endpoint, "cloud: gce\ngce:\n" + block, "n2-standard-8", "n2-standard-2"})
 }
 
-// jobsShare runs two training jobs and a program on shared hosts of a cloud whose machines behave like its images. One host is evicted with
-// a notice, the agent of another is killed, and so is the process that keeps the hosts. The models are those of single processes, the
-// program repeats no step after the notice, shares and the idle part add up to the cloud's bill, and no machine is left.
+// jobsShare runs a job of each application and two programs on shared hosts of a cloud whose machines behave like its images. One host is
+// evicted with a notice; a process of each kind is killed: a job's, the one that keeps the hosts, a host's agent and a slot's. The models
+// are those of single processes, the programs repeat no step after a notice, shares and the idle part add up to the cloud's bill, and no
+// machine is left.
 func (s *site) jobsShare(c sharedCloud) {
 	t, endpoint := s.t, c.endpoint
 	for _, dir := range []string{filepath.Dir(s.dir), s.dir, binary.dir} { // slots run as users of their own
@@ -80,31 +83,42 @@ func (s *site) jobsShare(c sharedCloud) {
 	s.write("shared.yaml", "name: shared\nresources: {count: 4, any_of: [{type: "+c.host+"}]}\nreliable: {type: "+c.host+", count: 1}\nhosts: {keep: 5s}\n"+block)
 	slots := "resources: {count: 2, any_of: [{type: " + c.slot + "}]}\nreliable: {type: " + c.slot + "}\n"
 	for name, train := range map[string]string{
-		"mf":  "{app: mf, clocks: 120, data: ratings.csv, splits: 8, partitions: 4, params: {rank: 4, batches: 4}}",
-		"mlr": "{app: mlr, clocks: 800, data: classes.csv, splits: 8, partitions: 4, params: {target: class}}",
+		"mf":  "app: mf, clocks: 120, data: ratings.csv, params: {rank: 4, batches: 4}",
+		"mlr": "app: mlr, clocks: 400, data: classes.csv, params: {target: class}",
+		"lda": "app: lda, clocks: 80, data: docword.two.txt, params: {topics: 2}",
+		"dnn": "app: dnn, clocks: 80, data: classes.csv, params: {target: class}",
 	} {
-		s.write(name+".yaml", "name: "+name+"\n"+slots+"train: "+train+"\n"+block)
+		s.write(name+".yaml", "name: "+name+"\n"+slots+"train: {splits: 8, partitions: 4, "+train+"}\n"+block)
 	}
 	if err := os.MkdirAll(s.path("work"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s.write("work/count.sh", counting)
-	s.write("own.yaml", "name: own\nworkdir: work\nrun: bash count.sh\nstate: {dir: ckpt, every: 1s}\nprogress: {line: 'step (\\d+)', of: 160}\nhours: 0.1\n"+
-		"resources: {count: 1, any_of: [{type: "+c.slot+"}]}\nenvs: {UNTIL: 160, "+s.gate(60)+"}\n"+strings.Replace(block, "tierml-noswitch", "capacity", 1))
+	programs := []string{"own", "two"}
+	for _, name := range programs {
+		s.write(name+".yaml", "name: "+name+"\nworkdir: work\nrun: bash count.sh\nstate: {dir: ckpt, every: 1s}\nprogress: {line: 'step (\\d+)', of: 160}\nhours: 0.1\n"+
+			"resources: {count: 1, any_of: [{type: "+c.slot+"}]}\nenvs: {UNTIL: 160, "+s.gate(60)+"}\n"+strings.Replace(block, "tierml-noswitch", "capacity", 1))
+	}
 
 	keeper := s.start("hosts", "-y", "--plain", "shared.yaml")
 	s.poll("the desk", func() bool { _, err := os.Stat(s.path(rundir.Root, "shared-1", desk.DoorFile)); return err == nil })
-	names := []string{"mf", "mlr", "own"}
-	var runs []*process
+	names := append([]string{"mf", "mlr", "lda", "dnn"}, programs...)
+	isProgram := func(name string) bool { return slices.Contains(programs, name) }
+	runs := map[string]*process{}
 	for _, name := range names {
-		runs = append(runs, s.start("run", "-y", "--plain", "--on", "shared-1", name+".yaml"))
+		runs[name] = s.start("run", "-y", "--plain", "--on", "shared-1", name+".yaml")
 	}
-	for i, name := range names {
-		s.until(runs[i], name+"-1", "its slots", func(entries []journal.Entry) bool {
-			return count(entries, journal.Join) >= map[bool]int{true: 1, false: 3}[name == "own"]
+	for _, name := range names {
+		s.until(runs[name], name+"-1", "its slots", func(entries []journal.Entry) bool {
+			return count(entries, journal.Join) >= map[bool]int{true: 1, false: 3}[isProgram(name)]
 		})
 	}
-	s.until(runs[2], "own-1", "some steps", reached(10))
+	for _, name := range []string{"mf", programs[1]} {
+		runs[name].signal(syscall.SIGKILL)
+		runs[name].wait(-1)
+		runs[name] = s.start("run", "-y", "--plain", "--resume", filepath.Join(rundir.Root, name+"-1"))
+	}
+	s.until(runs["own"], "own-1", "some steps", reached(10))
 	var shown shared.View
 	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
 	for _, h := range shown.Hosts {
@@ -112,20 +126,21 @@ func (s *site) jobsShare(c sharedCloud) {
 			t.Errorf("a host is %+v", h)
 		}
 	}
-	if own := s.usersOfSlots(); os.Geteuid() == 0 && own < 7 { // three for each training job, one for the program
-		t.Errorf("the processes of seven slots have %d users", own)
+	if own := s.usersOfSlots(); os.Geteuid() == 0 && own < 14 { // three for each training job, one for each program
+		t.Errorf("the processes of fourteen slots have %d users", own)
 	}
 	victim := slices.IndexFunc(shown.Hosts, func(h shared.Host) bool {
 		return slices.ContainsFunc(h.Jobs, func(j string) bool { return strings.HasPrefix(j, "own-1") })
 	})
 	s.tell(endpoint, "evict "+shown.Hosts[victim].Host)
-	s.until(runs[2], "own-1", "its second machine", func(e []journal.Entry) bool { return len(programLines(e, journal.ProgramStart, "")) == 2 })
+	s.until(runs["own"], "own-1", "its second machine", func(e []journal.Entry) bool { return len(programLines(e, journal.ProgramStart, "")) == 2 })
 	s.gate(120)
 	keeper.signal(syscall.SIGKILL)
 	keeper.wait(-1)
 	keeper = s.start("hosts", "-y", "--plain", "--resume", filepath.Join(rundir.Root, "shared-1"))
 	s.poll("the next process of the shared hosts", func() bool { return count(s.journal("shared-1"), journal.Start) == 2 })
 	s.killHostAgent()
+	s.killSlot(names)
 	s.gate(160)
 	for _, run := range runs {
 		run.wait(0)
@@ -150,7 +165,7 @@ func (s *site) jobsShare(c sharedCloud) {
 		if report.Totals.Total != pays[name] || pays[name] == 0 {
 			t.Errorf("%s: its report says $%s, the shared hosts $%s", name, report.Totals.Total, pays[name])
 		}
-		if name != "own" && !bytes.Equal(s.read(name+"-1", rundir.ModelFile), s.modelOfOneProcess(s.path(name+".yaml"))) {
+		if !isProgram(name) && !bytes.Equal(s.read(name+"-1", rundir.ModelFile), s.modelOfOneProcess(s.path(name+".yaml"))) {
 			t.Errorf("the model of %s is not that of a single process", name)
 		}
 	}
@@ -205,6 +220,46 @@ func (s *site) usersOfSlots() int {
 		}
 	}
 	return len(users)
+}
+
+// killSlot kills the process of a job's transient slot, and waits until the job knows.
+func (s *site) killSlot(names []string) {
+	s.t.Helper()
+	slot := ""
+	s.poll("a transient slot", func() bool {
+		for _, pid := range s.processesBelow() {
+			environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			_, dir, inSlot := bytes.Cut(environ, []byte(hostagent.EnvSlot+"="))
+			dir, _, _ = bytes.Cut(dir, []byte{0})
+			slot = filepath.Base(string(dir))
+			if inSlot && s.hasTransient(names, slot) {
+				return syscall.Kill(pid, syscall.SIGKILL) == nil
+			}
+		}
+		return false
+	})
+	s.poll("the end of "+slot, func() bool { return !s.hasTransient(names, slot) })
+}
+
+// hasTransient reports whether a slot is a transient machine that takes part in a job.
+func (s *site) hasTransient(names []string, slot string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		has, joined := false, false
+		for _, e := range s.journal(name + "-1") {
+			if e.Instance != slot {
+				continue
+			}
+			switch e.Kind {
+			case journal.Launch:
+				has = e.Tier == string(step.Transient)
+			case journal.Join:
+				joined = true
+			case journal.Evicted, journal.Failed, journal.Terminated:
+				has = false
+			}
+		}
+		return has && joined
+	})
 }
 
 // killHostAgent kills the agent of a transient host with slots: the first script of its machine ends with it.
