@@ -381,15 +381,19 @@ func (it *unit) failed() *rank {
 
 // words describes how a program ended.
 func (r *rank) words() string {
+	cure := ""
+	if r.code == 127 { // a shell's
+		cure = " (the machine lacks a command: install it in setup, or choose an image that has it)"
+	}
 	switch {
 	case r.phase != phaseRun:
-		return r.phase + " failed with exit code " + fmt.Sprint(r.code)
+		return r.phase + " failed with exit code " + fmt.Sprint(r.code) + cure
 	case r.unsaved != "":
 		return "the last state of " + r.key + " could not be saved: " + step.Printable(r.unsaved)
 	case r.signal != "":
 		return fmt.Sprintf("%s was ended by %s (exit code %d)", r.key, r.signal, r.code)
 	}
-	return fmt.Sprintf("%s ended with exit code %d", r.key, r.code)
+	return fmt.Sprintf("%s ended with exit code %d%s", r.key, r.code, cure)
 }
 
 // stop ends an attempt: work since the saved state is lost. Remaining machines are free for other programs.

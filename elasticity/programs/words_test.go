@@ -18,6 +18,12 @@ func TestLastLines(t *testing.T) {
 			t.Errorf("%q: said %q, want %q", tail, got, want)
 		}
 	}
+	for phase, want := range map[string]string{phaseRun: "rank-0 ended with exit code 127 (the machine lacks a command: install it in setup, or choose an image that has it)",
+		"setup": "setup failed with exit code 127 (the machine lacks a command: install it in setup, or choose an image that has it)"} {
+		if got := (&rank{key: "rank-0", phase: phase, code: 127, exited: true}).words(); got != want {
+			t.Errorf("in %s: %q", phase, got)
+		}
+	}
 	if got := (&rank{}).lastLines(1); got != "it printed nothing" {
 		t.Error(got)
 	}
