@@ -46,9 +46,12 @@ const linger = 5 * time.Second
 
 // End kills the processes whose home is a folder, and waits until they have ended. It reports whether they have.
 func End(home string) bool {
+	unseen := 0
 	for until := time.Now().Add(linger); ; time.Sleep(5 * time.Millisecond) {
 		left := Of(home)
-		if len(left) == 0 {
+		if len(left) > 0 {
+			unseen = 0
+		} else if unseen++; unseen == 2 { // once may be in the middle of an exec, when a process shows no environment
 			return true
 		}
 		for _, pid := range left { // one may have been created since the last look

@@ -39,6 +39,30 @@ func TestEnd(t *testing.T) {
 	_ = theirs.Wait() // it was killed
 }
 
+// A process whose environment cannot be seen while it executes another program is ended, too.
+func TestEndWhileExecuting(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	for i := range 100 {
+		home := t.TempDir()
+		cmd := exec.Command("sh", "-c", "setsid sleep 987 & exit 0")
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + home}
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i%20) * 50 * time.Microsecond)
+		if !End(home) {
+			t.Fatalf("processes %v are left", Of(home))
+		}
+		time.Sleep(2 * time.Millisecond)
+		if left := Of(home); len(left) > 0 {
+			End(home)
+			t.Fatalf("try %d: processes %v are left", i, left)
+		}
+	}
+}
+
 // Children that nobody waits for are removed, and others are left to those who do.
 func TestReap(t *testing.T) {
 	if runtime.GOOS != "linux" {
