@@ -112,11 +112,11 @@ func (s *site) jobsShare(c sharedCloud) {
 		s.until(runs[name], name+"-1", "its slots", func(entries []journal.Entry) bool {
 			return count(entries, journal.Join) >= map[bool]int{true: 1, false: 3}[isProgram(name)]
 		})
-	}
-	for _, name := range []string{"mf", programs[1]} {
-		runs[name].signal(syscall.SIGKILL)
-		runs[name].wait(-1)
-		runs[name] = s.start("run", "-y", "--plain", "--resume", filepath.Join(rundir.Root, name+"-1"))
+		if name == "mf" || name == programs[1] {
+			runs[name].signal(syscall.SIGKILL)
+			runs[name].wait(-1)
+			runs[name] = s.start("run", "-y", "--plain", "--resume", filepath.Join(rundir.Root, name+"-1"))
+		}
 	}
 	s.until(runs["own"], "own-1", "some steps", reached(10))
 	var shown shared.View
@@ -170,9 +170,8 @@ func (s *site) jobsShare(c sharedCloud) {
 		}
 	}
 	s.networkIsKnown(c.host)
-	_, stopped := s.counted("own-1", "rank-0.1.log")
-	if starts := programLines(s.journal("own-1"), journal.ProgramStart, "rank-0"); len(starts) < 2 || starts[1].Clock != int64(stopped) {
-		t.Errorf("warned at step %d the program went on from %+v", stopped, starts)
+	for _, name := range names {
+		s.nothingLostAtNotices(name+"-1", isProgram(name))
 	}
 	for _, i := range s.instances(endpoint) {
 		if i.State != "terminated" {
@@ -220,6 +219,42 @@ func (s *site) usersOfSlots() int {
 		}
 	}
 	return len(users)
+}
+
+// nothingLostAtNotices checks that training rolled back only after a machine had gone without a notice, and that a program which had one
+// continued with the next step.
+func (s *site) nothingLostAtNotices(run string, isProgram bool) {
+	s.t.Helper()
+	noticed, gone := map[string]bool{}, 0
+	var starts []journal.Entry
+	for _, e := range s.journal(run) {
+		switch e.Kind {
+		case journal.Notice:
+			noticed[e.Instance] = true
+		case journal.Failed, journal.Evicted, journal.Terminated:
+			if !noticed[e.Instance] {
+				gone++
+			}
+		case journal.Rollback:
+			if gone == 0 {
+				s.t.Errorf("%s rolls back before any machine has gone without a notice: %+v", run, e)
+			}
+		case journal.ProgramStart:
+			starts = append(starts, e)
+		}
+	}
+	for i := 1; isProgram && i < len(starts); i++ {
+		before := starts[i-1]
+		if !noticed[before.Instance] {
+			continue
+		}
+		if _, stopped := s.counted(run, fmt.Sprintf("rank-0.%d.log", before.Generation)); starts[i].Clock != int64(stopped) {
+			s.t.Errorf("%s: warned at step %d the program started again from %+v", run, stopped, starts[i])
+		}
+	}
+	if run == "own-1" && len(starts) < 2 {
+		s.t.Errorf("%s had no second machine: %+v", run, starts)
+	}
 }
 
 // killSlot kills the process of a job's transient slot, and waits until the job knows.
